@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, time, sizes, canonical JSON, atomic files, the documents. Standard library only."""

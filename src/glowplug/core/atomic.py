@@ -1,0 +1,55 @@
+"""Files that are either whole or absent.
+
+A file under its final name is complete, whatever happens: it is written beside, flushed, and renamed. The temporary name holds
+random digits, not the process id: in two pods that share a directory process ids are equal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+TEMPORARY_PREFIX = ".glowplug-tmp-"
+
+
+def write_bytes(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
+    """Replace `path` by `data` in one step. Raises OSError; nothing is left under a temporary name."""
+    with replacing(path, mode=mode, durable=durable) as handle:
+        handle.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, mode: int = 0o644, durable: bool = True) -> Iterator[BinaryIO]:
+    """A file to write to that takes the place of `path` when the block ends without an exception."""
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            yield handle
+            handle.flush()
+            if durable:
+                os.fsync(handle.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    if durable:
+        sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make a rename inside `path` survive a crash, where the file system can do that."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,43 @@
+"""Canonical JSON and the digests made of it.
+
+A digest must be the same wherever it is computed, so the form is fixed: UTF-8, keys sorted by code point, no white space, no
+floats (`json` implementations print them differently). `docs/format.md` states it for readers in other languages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Union
+
+Json = Union[None, bool, int, str, "list[Json]", "dict[str, Json]"]
+
+
+def encode(value: object) -> bytes:
+    """The canonical bytes of a JSON value.
+
+    Raises TypeError for a float or anything JSON has no word for, ValueError for text that is not Unicode.
+    """
+    _refuse(value)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
+
+
+def digest(value: object) -> str:
+    """SHA-256 of the canonical bytes, 64 lower-case hex digits."""
+    return hashlib.sha256(encode(value)).hexdigest()
+
+
+def _refuse(value: object) -> None:
+    if value is None or isinstance(value, (bool, int, str)):
+        return
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"canonical JSON has string keys only, not {type(key).__name__}")
+            _refuse(item)
+        return
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _refuse(item)
+        return
+    raise TypeError(f"canonical JSON has no {type(value).__name__}")
