@@ -120,7 +120,9 @@ CODES: Final[dict[str, Code]] = {
         "try again later, or publish the key anew",
     ),
     "conflict": Code("Another writer was faster.", "run the command again"),
-    "access-denied": Code("The store refuses these credentials.", "`glowplug check store` names the missing permission"),
+    "access-denied": Code(
+        "The store refuses these credentials.", "`glowplug check store` names the missing permission"
+    ),
     "no-credentials": Code(
         "No credentials were found for the store.",
         "set AWS_PROFILE or AWS_ACCESS_KEY_ID, or give the pod a service account with an IAM role",
@@ -132,7 +134,9 @@ CODES: Final[dict[str, Code]] = {
     "read-only-store": Code(
         "The store cannot be written, or has no conditional writes.", "use a store with If-None-Match and write access"
     ),
-    "bad-store-url": Code("The address of the store is not one.", "write s3://bucket/prefix, gs://…, az://… or file:///…"),
+    "bad-store-url": Code(
+        "The address of the store is not one.", "write s3://bucket/prefix, gs://…, az://… or file:///…"
+    ),
     "missing-extra": Code("A part of glowplug is not installed.", ""),
     "integrity": Code("Bytes are not what their digest says.", "`glowplug cache verify --deep` finds what is damaged"),
     "bad-archive": Code("An archive breaks a rule of docs/format.md.", ""),
@@ -142,7 +146,9 @@ CODES: Final[dict[str, Code]] = {
     "tree-changing": Code("The cache changes while it is packed.", "wait until the engine is ready and idle"),
     "no-space": Code("The disk is too small for what was asked.", "free space, or choose another directory"),
     "cache-root-unwritable": Code("The cache root cannot be written.", "give the process a directory that it owns"),
-    "secret-found": Code("A secret of this environment occurs in an artifact.", "it is not published; see docs/security.md"),
+    "secret-found": Code(
+        "A secret of this environment occurs in an artifact.", "it is not published; see docs/security.md"
+    ),
     "engine-unknown": Code("No adapter knows this engine.", "name one with --engine"),
     "internal": Code("A fault of glowplug's own.", "please report it with the output of `glowplug --version`"),
 }

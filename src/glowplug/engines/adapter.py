@@ -10,8 +10,9 @@ How to add one: a folder beside `vllm/`, a class with these members, a row in `r
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Mapping, Optional, Protocol, Sequence
+from typing import Optional, Protocol
 
 from glowplug.core.documents.fingerprint import Layout
 from glowplug.tree.model import Index

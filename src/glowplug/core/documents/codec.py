@@ -39,7 +39,7 @@ def from_json(kind: type[T], value: object, where: str = "document") -> T:
     return cast("T", _read(kind, value, where))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
