@@ -1,0 +1,19 @@
+"""`glowplug completion SHELL`."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("completion", epilog="Example:\n\n  glowplug completion bash > ~/.local/share/bash-completion/completions/glowplug")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print the completion script of a shell."""
+    from click import shell_completion
+
+    from glowplug.cli import main
+
+    kind = shell_completion.get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"no completion for {shell}")
+    click.echo(kind(main.group, {}, "glowplug", "_GLOWPLUG_COMPLETE").source())

@@ -1,0 +1,100 @@
+"""The command `glowplug`: a table of commands, each imported only when it is called.
+
+`glowplug --help` must answer within 120 ms, and `run` must not pay for what other commands import; so a command is a row here
+and a module of the same name that exports `command`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from glowplug import __version__
+from glowplug.cli import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS: Final[dict[str, str]] = {
+    "run": "Start an engine warm: restore, start, verdict, publish.",
+    "fingerprint": "Show what a start would be keyed by, and from where each value comes.",
+    "cache": "List, publish, restore, verify and keep the compile cache in order.",
+    "startup": "Say where the seconds of a start went; compare several.",
+    "report": "Make one HTML page of glowplug's JSON documents.",
+    "completion": "Print the completion script of a shell.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, None where there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        module: Any = importlib.import_module(f"glowplug.cli.{cmd_name}")
+        command: click.Command = module.command
+        flat_variables(command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Names and lines from the table: no command is imported for `--help`."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click, with "did you mean"."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            also = f" (did you mean {near[0]!r}?)" if near else ""
+            raise click.UsageError(f"no command {args[0]!r}{also}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def flat_variables(command: click.Command) -> None:
+    """Make every option also the variable `GLOWPLUG_<OPTION>`, without the command's name in it."""
+    command.context_settings.setdefault("auto_envvar_prefix", "GLOWPLUG")
+    for inner in getattr(command, "commands", {}).values():
+        flat_variables(inner)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Examples:\n\n"
+    "  glowplug run --store s3://bucket/cache -- vllm serve s3://bucket/model\n\n"
+    "  glowplug cache ls --store s3://bucket/cache\n\n"
+    "  kubectl logs pod/vllm-0 | glowplug startup -",
+)
+@click.version_option(__version__, "--version", prog_name="glowplug", message="%(prog)s %(version)s")
+def group() -> None:
+    """Start LLM inference engines warm, and say where each start's seconds went."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status. No exception leaves it."""
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    return errors.guarded(group, argv)
+
+
+def entry() -> None:
+    """The console script."""
+    status = main()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone; Python would complain again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(status)

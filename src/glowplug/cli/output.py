@@ -1,0 +1,69 @@
+"""One writer for all commands: data on stdout, progress and hints on stderr.
+
+A command hands over a document (a JSON value) and a function that makes text of it; `-o` decides which is printed. Colour only
+on a terminal and never with NO_COLOR.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+@dataclass(frozen=True)
+class Output:
+    """How this call prints. `form` is text, json or yaml."""
+
+    form: str = "text"
+
+    def document(self, value: Any, text: Callable[[], str]) -> None:
+        """Print a JSON value by the chosen form; `text` is called for form text only."""
+        if self.form == "json":
+            click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+        elif self.form == "yaml":
+            import yaml
+
+            click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
+        else:
+            shown = text()
+            if shown:
+                click.echo(shown, color=colour())
+
+    def note(self, message: str) -> None:
+        """A line for people, on stderr."""
+        note(message)
+
+
+def note(message: str) -> None:
+    """A line for people, on stderr, prefixed so that it can be told from an engine's output."""
+    print(f"glowplug: {message}", file=sys.stderr, flush=True)
+
+
+def colour() -> bool | None:
+    """False with NO_COLOR; None leaves it to click, which asks whether stdout is a terminal."""
+    return False if os.environ.get("NO_COLOR") else None
+
+
+def output_option(function: F) -> F:
+    """The option `-o/--output`; the command gets `output: Output`."""
+    option = click.option(
+        "-o",
+        "--output",
+        "output",
+        type=click.Choice(["text", "json", "yaml"]),
+        default="text",
+        show_default=True,
+        callback=lambda _context, _parameter, form: Output(form),
+        help="Form of the data on stdout.",
+    )
+    return option(function)

@@ -1,0 +1,83 @@
+"""When is an engine ready: its health URL answers 200, or its cache has been quiet for a while.
+
+A probe is asked again and again by a loop that its owner runs (`run`'s observer, the pod's watcher), so that the owner decides
+how long to wait and what else ends the wait (the engine's exit, a signal).
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import ssl
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Callable, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUIET_SECONDS: Final = 5.0
+"""How long nothing may change below the cache root to call it quiet (cli.md's promise)."""
+
+
+class UrlProbe:
+    """Asks a health URL. Any certificate is accepted: the address is the engine's own, on this machine."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        # Proxies of the environment are for the outside, never for the engine beside us.
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+
+    def ready(self, timeout_seconds: float = 2.0) -> bool:
+        """Whether it answers with a 2xx status just now."""
+        try:
+            with self._opener.open(self.url, timeout=timeout_seconds) as answer:
+                return bool(200 <= answer.status < 300)
+        except (OSError, urllib.error.URLError, http.client.HTTPException, ValueError):
+            return False
+
+
+class QuietProbe:
+    """Whether the files that matter have had the same sizes and times for `QUIET_SECONDS`.
+
+    `relevant` decides by relative path. Reads names and times only, so it leaves no trace in an `OpenWatch`.
+    Nothing counts as quiet before the first relevant file exists: an engine that has not begun is quiet too.
+    """
+
+    def __init__(self, root: Path, relevant: Callable[[str], bool], monotonic: Callable[[], float]) -> None:
+        self._root = os.fspath(root)
+        self._relevant = relevant
+        self._monotonic = monotonic
+        self._seen: frozenset[tuple[str, int, int]] = frozenset()
+        self._since = monotonic()
+        self.since_change = 0.0
+
+    def ready(self) -> bool:
+        """Whether it is quiet just now, and something is there."""
+        now = self._monotonic()
+        seen = frozenset(self._stamps(self._root, ""))
+        if seen != self._seen:
+            self._seen, self._since = seen, now
+        self.since_change = now - self._since
+        return bool(seen) and self.since_change >= QUIET_SECONDS
+
+    def _stamps(self, folder: str, prefix: str) -> list[tuple[str, int, int]]:
+        found: list[tuple[str, int, int]] = []
+        try:
+            with os.scandir(folder) as items:
+                for item in items:
+                    path = prefix + item.name
+                    if item.is_dir(follow_symlinks=False):
+                        found += self._stamps(item.path, path + "/")
+                    elif item.is_file(follow_symlinks=False) and self._relevant(path):
+                        status = item.stat(follow_symlinks=False)
+                        found.append((path, status.st_size, status.st_mtime_ns))
+        except OSError:
+            # A directory that vanishes while it is read is a change that the next look will see.
+            return found
+        return found
