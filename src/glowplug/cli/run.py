@@ -1,0 +1,113 @@
+"""`glowplug run`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from glowplug.core import units
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Duration(click.ParamType):
+    """`30s`, `10m`, `2h`; seconds as a float."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds. Raises UsageError of glowplug's own."""
+        return float(value) if isinstance(value, (int, float)) else units.parse_duration(str(value))
+
+
+@click.command(
+    "run",
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+    epilog="Examples:\n\n"
+    "  glowplug run --store s3://bucket/cache -- vllm serve s3://bucket/model --load-format runai_streamer\n\n"
+    "  glowplug run --store file:///mnt/shared/cache --engine torch -- python serve.py\n\n"
+    "  glowplug run --store s3://bucket/cache --exit-when-ready -- vllm serve s3://bucket/model   (bakes the cache)\n\n"
+    "Exit status: the engine's; 128+N after signal N; 127/126 command not found/not executable; 125 wrong usage. With "
+    "--exit-when-ready: 0 ready and published or unchanged, 5 ready but not published, 1 ended or timed out before ready.",
+)
+@click.option("--store", metavar="URL", help="Where bundles live: s3://, gs://, az:// or file://.")
+@click.option("--domain", default="default", show_default=True, help="Trust domain: part of the key and of the prefix.")
+@click.option("--cache-root", metavar="DIR", help="The one directory the engine writes to.  [default: /compile-cache]")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "vllm", "sglang", "tensorrt-llm", "torch"]),
+    default="auto",
+    show_default=True,
+    help="Which engine the command starts.",
+)
+@click.option("--no-publish", is_flag=True, help="Publish nothing.")
+@click.option("--no-restore", is_flag=True, help="Restore nothing.")
+@click.option("--ready-url", metavar="URL", help="Where readiness shows.  [default: the engine's health URL]")
+@click.option("--ready-timeout", type=Duration(), default="30m", show_default=True, help="Give up waiting for ready.")
+@click.option("--restore-timeout", type=Duration(), default="30s", show_default=True, help="Bound of all before the engine.")
+@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the start document here.")
+@click.option("--exit-when-ready", is_flag=True, help="End the engine once it is ready and published (bake).")
+@click.option("--verify-key", type=click.Path(path_type=Path, exists=True), metavar="FILE", help="Restore only what this key signed.")
+@click.option("--sign-key", type=click.Path(path_type=Path, exists=True), metavar="FILE", help="Sign what is published.")
+@click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND…")
+def command(
+    store: str | None,
+    domain: str,
+    cache_root: str | None,
+    engine: str,
+    no_publish: bool,
+    no_restore: bool,
+    ready_url: str | None,
+    ready_timeout: float,
+    restore_timeout: float,
+    report: Path | None,
+    exit_when_ready: bool,
+    verify_key: Path | None,
+    sign_key: Path | None,
+    command_line: Sequence[str],
+) -> int:
+    """Start an engine warm: restore, start, verdict, publish.
+
+    Everything glowplug does for a start is bounded and can fail without harm: the engine starts all the same. GLOWPLUG_DISABLE=1
+    makes this run the command and nothing else.
+    """
+    if not command_line:
+        raise click.UsageError("no command to run: put it behind `--`")
+    if os.environ.get("GLOWPLUG_DISABLE") == "1":
+        return _only_exec(command_line)
+    from glowplug.supervise.options import RunOptions
+    from glowplug.supervise.run import run
+
+    options = RunOptions(
+        store=store,
+        domain=domain,
+        cache_root=cache_root,
+        engine=engine,
+        publish=not no_publish,
+        restore=not no_restore,
+        ready_url=ready_url,
+        ready_timeout=ready_timeout,
+        restore_timeout=restore_timeout,
+        report=report,
+        exit_when_ready=exit_when_ready,
+        verify_key=verify_key,
+        sign_key=sign_key,
+    )
+    return run(options, command_line, dict(os.environ))
+
+
+def _only_exec(command_line: Sequence[str]) -> int:
+    from glowplug.cli.output import note
+
+    try:
+        os.execvp(command_line[0], list(command_line))
+    except FileNotFoundError:
+        note(f"{command_line[0]}: command not found")
+        return 127
+    except OSError as error:
+        note(f"{command_line[0]}: {error.strerror}")
+        return 126
