@@ -18,11 +18,27 @@ class File:
 
 
 @dataclass(frozen=True)
+class Stamp:
+    """What the file system says of a file's content: while all of it is unchanged, a digest taken before still holds."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+@dataclass(frozen=True)
 class Index:
-    """The regular files of a directory at a moment, by path. `skipped` names what is neither file nor directory, or unreadable."""
+    """The regular files of a directory at a moment, by path. `skipped` names what is neither file nor directory, or unreadable.
+
+    `stamps` lets a later scan reuse digests; it has no row for a file that was written so shortly before the scan that the
+    clock of the file system could hide another write.
+    """
 
     files: Mapping[str, File]
     skipped: tuple[str, ...] = ()
+    stamps: Mapping[str, Stamp] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def bytes(self) -> int:
