@@ -4,7 +4,7 @@ A test run is interrupted, killed for memory, or stopped by CI's clock; an S3 se
 holds a port, a gigabyte and two cores until somebody looks. `finally` does not run on SIGKILL, and PR_SET_PDEATHSIG
 fires when the *thread* that forked ends. So each child gets a guard: a small interpreter in its own session that
 waits on a pipe whose other end only the starter holds. The kernel closes that pipe whatever happens to the starter;
-the guard then ends the child's whole process group and removes the directories it was told to remove.
+the guard then ends the child's whole process group and removes the files and directories it was told to remove.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, lambda *_: None)
 task = json.loads(sys.argv[1])
 try:
-    child = subprocess.Popen(task["argv"], cwd=task["cwd"], stdin=subprocess.DEVNULL, start_new_session=True)
+    child = subprocess.Popen(
+        task["argv"], cwd=task["cwd"], stdin=subprocess.DEVNULL, stdout=2, start_new_session=True
+    )
 except OSError as error:
     print(error, file=sys.stderr)
     print("0", flush=True)
@@ -46,8 +48,11 @@ def end():
                 continue
         except subprocess.TimeoutExpired:
             pass
-    for directory in task["remove"]:
-        shutil.rmtree(directory, ignore_errors=True)
+    for path in task["remove"]:
+        if os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)
+        elif os.path.lexists(path):
+            os.unlink(path)
     os._exit(0)
 
 watch = threading.Thread(target=end)

@@ -126,7 +126,8 @@ def serve(buckets: Sequence[str] = ("lab",), *, directory: Path | None = None) -
             env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(own), "TMPDIR": str(own)},
             log=log,
             cwd=own,
-            remove=[own],
+            remove=[own, *_sockets_in_tmp(others)],
+            patience=0,  # nothing is worth a clean shutdown (10 s): the data goes too
         ) as process:
             server = Server(s3_port)
             try:
@@ -201,6 +202,13 @@ def _command(weed: str, own: Path, s3_port: int, ports: Sequence[int]) -> list[s
         f"-filer.port.grpc={filer_grpc}",
         f"-filer.localSocket={own / 'filer.sock'}",
     ]
+
+
+def _sockets_in_tmp(ports: Sequence[int]) -> list[Path]:
+    """Sockets that SeaweedFS makes in /tmp whatever it is told, and leaves there when it is killed."""
+    master_grpc, volume_grpc, filer_grpc, s3_grpc = ports[1], ports[3], ports[5], ports[6]
+    named = {"master": master_grpc, "volume": volume_grpc, "filer": filer_grpc, "s3": s3_grpc}
+    return [Path(f"/tmp/seaweedfs-{name}-grpc-{port}.sock") for name, port in named.items()]
 
 
 def _identities() -> dict[str, object]:
