@@ -1,0 +1,83 @@
+# glowplug: `make` lists what there is. The two commands to know are `make demo` and `make test`; each sets up what it needs.
+# PYTHON=… chooses the interpreter of .venv (default: the newest that will do, see dev/find-python), ENGINE=torch the fast demo.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help environment engine system check format test bench soak demo docs lock coverage changelog clean
+
+PYTHON ?=
+ENGINE ?= vllm
+TESTS ?= tests
+RUN := .venv/bin/python
+TYPED := $(sort $(dir $(wildcard src/glowplug/*.py lab/*.py demo/*.py bench/*.py dev/*.py)))
+PYTEST := $(RUN) -m pytest
+ifdef PYTEST_ARGS
+PYTEST += $(PYTEST_ARGS)
+endif
+
+# As root in CI every part must be there; anywhere else a lacking part skips its tests and says what would bring it.
+ROOT_IN_CI := $(shell [ "$$CI" = true ] && [ "$$(id -u)" = 0 ] && echo yes)
+ifeq ($(ROOT_IN_CI),yes)
+GLOWPLUG_TEST_REQUIRE ?= engine,s3,browser,ninja,root
+endif
+export GLOWPLUG_TEST_REQUIRE
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+
+environment: ## .venv: glowplug and its tools from requirements/dev.txt (every target does this by itself)
+	@if [ -z "$(PYTHON)" ] && [ -f .venv/glowplug-stamp ] && .venv/bin/python -c '' 2>/dev/null; \
+	then python=.venv/bin/python; else python=$$(sh dev/find-python $(PYTHON)) || exit 1; fi; \
+	"$$python" dev/environment.py --python "$$python"
+
+system: environment
+	@$(RUN) -m dev.prepare system
+
+engine: environment ## the engine environment (torch, vLLM) in the cache directory outside the checkout; minutes, once
+	@$(RUN) -m dev.prepare engine
+
+check: environment ## format, lint, types, layers, fast tests; under a minute
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy $(TYPED)
+	.venv/bin/lint-imports --no-logo
+	GLOWPLUG_TEST_REQUIRE= $(PYTEST) -q --timeout 60 -m "not slow and not engine and not soak and not browser and not cluster" $(TESTS)
+
+format: environment ## let ruff put the code into its form
+	$(RUN) -m ruff check --fix --exit-zero --quiet .
+	$(RUN) -m ruff format .
+
+test: environment ## everything that asserts behaviour, generated documents included; all but `make soak`
+	@$(RUN) -m dev.prepare test
+	$(PYTEST) --timeout 1200 --durations 15 -m "not soak" $(TESTS)
+
+soak: environment ## the long races and loads
+	@$(RUN) -m dev.prepare test
+	$(PYTEST) --timeout 3600 -m soak $(TESTS)
+
+bench: environment ## the figures, as ratios: build/bench/*.json
+	@$(RUN) -m dev.prepare bench
+	$(RUN) -m bench
+
+demo: environment ## the main job on real parts: cold, warm, new node; build/demo/report.html (ENGINE=torch: a fast variant)
+	@$(RUN) -m dev.prepare demo
+	$(RUN) -m demo --engine $(ENGINE)
+
+docs: environment ## write the generated documents anew
+	$(RUN) -m dev.docs
+
+lock: environment ## pin the newest versions that pyproject.toml allows
+	$(RUN) -m dev.lock
+
+coverage: environment ## which lines the fast tests run
+	$(RUN) -m coverage erase
+	$(RUN) -m coverage run -m pytest -q -m "not slow and not engine and not soak and not browser and not cluster" $(TESTS)
+	$(RUN) -m coverage combine -q
+	$(RUN) -m coverage report
+
+changelog: environment ## what the fragments of changelog.d say, as the next release would show it
+	@$(RUN) -m dev.changelog
+
+clean: ## remove what was made here (not the cache directory outside the checkout)
+	rm -rf .venv build dist .coverage* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find src lab demo bench dev tests -name __pycache__ -type d -prune -exec rm -rf {} +

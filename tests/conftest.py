@@ -1,0 +1,60 @@
+"""What holds for every test: parts that are lacking, parts that must not be, and the closing line.
+
+`parts.py` says what a part is. Here a test's `requires(…)` becomes markers (for `-m`), a skip (where a part is lacking), or a
+failure (where GLOWPLUG_TEST_REQUIRE names the part: then not even a test's own `pytest.skip` passes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from tests import parts
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "requires(*parts): needs these parts of tests/parts.py")
+    for part in parts.PARTS.values():
+        config.addinivalue_line("markers", f"{part.name}: needs {part.meaning}")
+    try:
+        parts.required()
+    except KeyError as error:
+        raise pytest.UsageError(
+            f"{parts.ENVIRONMENT}: no part is called {error}; there are {', '.join(parts.PARTS)}"
+        ) from None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    for mark in item.iter_markers("requires"):
+        for name in mark.args:
+            item.add_marker(name)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for name in _parts_of(item):
+        reason = parts.lacking(name)
+        if reason:
+            pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    insisted = _parts_of(item) & parts.required()
+    if report.skipped and insisted and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, but {parts.ENVIRONMENT} requires {', '.join(sorted(insisted))}: {report.longrepr}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The plain closing line; errors in set-up and tear-down count as failures."""
+    stats = terminalreporter.stats
+    failed = len(stats.get("failed", [])) + len(stats.get("error", []))
+    passed, skipped = len(stats.get("passed", [])), len(stats.get("skipped", []))
+    terminalreporter.write_line(f"{passed} passed, {failed} failed, {skipped} skipped")
+
+
+def _parts_of(item: pytest.Item) -> frozenset[str]:
+    return frozenset(mark.name for mark in item.iter_markers() if mark.name in parts.PARTS)
