@@ -27,8 +27,9 @@ def root(env: Mapping[str, str] = os.environ) -> Path:
     own = env.get("GLOWPLUG_LAB_CACHE")
     if own:
         return Path(own)
-    base = env.get("XDG_CACHE_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".cache")
-    return Path(base) / "glowplug-lab"
+    base = env.get("XDG_CACHE_HOME")
+    home = Path(env["HOME"]) if env.get("HOME") else Path.home()
+    return (Path(base) if base else home / ".cache") / "glowplug-lab"
 
 
 def place(kind: str, definition: Mapping[str, str], *, base: Path | None = None) -> Path:

@@ -123,8 +123,8 @@ def _build(beside: Path, final: Path) -> None:
         _run([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(beside)])
         with cachedir.step("installing torch, vLLM and the Run:ai streamer"):
             python = str(beside / "bin" / "python")
-            _run([uv, "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--python", python]
-                 + ["-r", str(REQUIREMENTS)])
+            options = ["--quiet", "--no-deps", "--require-hashes", "--python", python]
+            _run([uv, "pip", "install", *options, "-r", str(REQUIREMENTS)])
     finally:
         shutil.rmtree(tools, ignore_errors=True)
     _alias(beside)
@@ -133,7 +133,9 @@ def _build(beside: Path, final: Path) -> None:
         # Without it the first start would pay for it, and the first start is the one that is measured as "cold".
         subprocess.run(
             [python, "-m", "compileall", "-q", "-j", "0", str(beside / "lib")],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
         )
 
 

@@ -58,14 +58,14 @@ def assemble(root: Path, places: dict[str, str], keep: list[str]) -> None:
     """Put the node's root together in `root`: the machine's top-level entries, then the places, then what is kept."""
     mount("none", Path("/"), None, MS_REC | MS_PRIVATE)
     outside = {inside: os.open(source, os.O_PATH) for inside, source in places.items()}
-    kept = {path: os.open(path, os.O_PATH) for path in keep if os.path.exists(path)}
+    kept = {path: os.open(path, os.O_PATH) for path in keep if Path(path).exists()}
     top = sorted(Path("/").iterdir())
     mount("tmpfs", root, "tmpfs", 0)
     root.chmod(0o755)
     for entry in top:
         target = root / entry.name
         if entry.is_symlink():
-            target.symlink_to(os.readlink(entry))
+            target.symlink_to(entry.readlink())
         elif str(entry) not in places:
             bind(entry, target)
     for inside, descriptor in [*outside.items(), *kept.items()]:
@@ -82,16 +82,16 @@ def _check(result: int, what: str) -> None:
 def main() -> None:
     """Enter and become the command."""
     task, argv = json.loads(sys.argv[1]), sys.argv[2:]
-    directory = os.getcwd()
+    directory = Path.cwd()
     root = Path(task["root"])
     unshare()
     assemble(root, task["places"], task["keep"])
     os.chroot(root)
-    os.chdir(directory if os.path.isdir(directory) else "/")
+    os.chdir(directory if directory.is_dir() else "/")
     if not argv:
         return
     try:
-        os.execvp(argv[0], argv)
+        os.execvp(argv[0], argv)  # noqa: S606 - becoming the command is the point
     except OSError as error:
         print(f"{argv[0]}: {error.strerror}", file=sys.stderr)
         raise SystemExit(127 if isinstance(error, FileNotFoundError) else 126) from None

@@ -217,9 +217,7 @@ def _byte_characters() -> list[str]:
     return characters
 
 
-def _split(
-    tensors: list[tuple[str, tuple[int, ...]]], shards: int
-) -> list[list[tuple[str, tuple[int, ...]]]]:
+def _split(tensors: list[tuple[str, tuple[int, ...]]], shards: int) -> list[list[tuple[str, tuple[int, ...]]]]:
     """Cut the list into at most `shards` runs of about equal bytes, none of them empty."""
     total = sum(math.prod(shape) for _, shape in tensors)
     groups: list[list[tuple[str, tuple[int, ...]]]] = [[]]
@@ -257,7 +255,7 @@ def _values(name: str, count: int, seed: int) -> Iterator[bytes]:
     if name.endswith("norm.weight"):
         yield _ONE * count
         return
-    source = random.Random(f"{seed}/{name}")
+    source = random.Random(f"{seed}/{name}")  # noqa: S311 - weights, not secrets
     while count:
         step = min(count, _BLOCK)
         chunk = bytearray(step * _BF16)

