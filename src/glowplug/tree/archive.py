@@ -150,6 +150,11 @@ def unpack(stream: Reader, into: str | os.PathLike[str], limits: Limits = DEFAUL
     return rows
 
 
+def discard(tree: str | os.PathLike[str]) -> None:
+    """Remove an unpacked tree that nobody wants. Never raises."""
+    shutil.rmtree(tree, ignore_errors=True)
+
+
 def check_ratio(unpacked_bytes: int, packed_bytes: int, limits: Limits) -> None:
     """Raise IntegrityError (`archive-limit`) where so few bytes may not become so many."""
     if unpacked_bytes > max(_FLOOR_BYTES, packed_bytes * limits.ratio):

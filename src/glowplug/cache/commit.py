@@ -1,0 +1,95 @@
+"""Changing a manifest while others change it: read, decide, write conditionally, and again.
+
+The decision is a pure function from the manifest as it is to the manifest as it should be. A lost race (412, on AWS also 409)
+and a lost answer look alike from here: read again; if what is there is what was meant, it is done, else decide anew on what is
+there now. So a writer that is killed, or whose answer is lost, at any moment leaves one whole manifest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from glowplug.cache import format as manifests
+from glowplug.core.errors import ConflictError, IntegrityError, NotFoundError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from glowplug.cache.format import Manifest
+    from glowplug.core.clock import Deadline
+    from glowplug.store.contract import Store
+
+_FIRST_PAUSE: Final = 0.02
+_LONGEST_PAUSE: Final = 1.0
+_TRIES: Final = 100
+
+
+@dataclass(frozen=True)
+class Current:
+    """A manifest and the version it has in the store; both empty where there is none. `damaged`: there is one, unreadable."""
+
+    manifest: Manifest | None
+    version: str = ""
+    damaged: bool = False
+
+
+def read(store: Store, path: str, deadline: Deadline) -> Current:
+    """What lies at `path`. Raises NewerManifestError and the store's errors, but neither for absence nor for damage."""
+    try:
+        found = store.get(path, deadline, max_bytes=manifests.MANIFEST_BYTES)
+    except NotFoundError:
+        return Current(None)
+    except IntegrityError:  # larger than any manifest, or a checksum of the back end's
+        meta = store.head(path, deadline)
+        return Current(None, meta.version if meta else "", damaged=meta is not None)
+    try:
+        return Current(manifests.decode(found.data, path=path), found.meta.version)
+    except IntegrityError:
+        return Current(None, found.meta.version, damaged=True)
+
+
+def change(
+    store: Store,
+    path: str,
+    decide: Callable[[Manifest | None], Manifest | None],
+    deadline: Deadline,
+    *,
+    sign: Callable[[Manifest], str] | None = None,
+) -> Manifest | None:
+    """Write what `decide` makes of the manifest at `path`; None where it decides to write nothing.
+
+    `decide` gets None where there is no manifest or a damaged one (which is then replaced), may be called several times, and may
+    raise to end it all. `sign` makes the signature of what is written; without it a signature that no longer fits is dropped.
+    Raises NewerManifestError, UnavailableError (`timeout`) and the store's errors.
+    """
+    pause = _FIRST_PAUSE
+    meant: bytes | None = None
+    for _ in range(_TRIES):
+        current = read(store, path, deadline)
+        if meant is not None and current.manifest is not None and manifests.encode(current.manifest) == meant:
+            return current.manifest
+        wanted = decide(current.manifest)
+        if wanted is None or wanted == current.manifest:
+            return None
+        wanted = _signed(wanted, sign)
+        meant = manifests.encode(wanted)
+        try:
+            if current.version:
+                store.put_if(path, meant, current.version, deadline)
+            else:
+                store.put_new(path, meant, deadline)
+        except (ConflictError, UnavailableError):
+            # An answer that did not come may hide a write that happened; both are settled by reading.
+            deadline.check("writing a manifest that others write too")
+        else:
+            return wanted
+        deadline.clock.sleep(min(pause * random.uniform(0.5, 1.5), deadline.remaining()))  # noqa: S311 - jitter
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    raise ConflictError(f"{path} could not be written in {_TRIES} tries")
+
+
+def _signed(manifest: Manifest, sign: Callable[[Manifest], str] | None) -> Manifest:
+    return dataclasses.replace(manifest, signature=sign(manifest) if sign else "")

@@ -1,0 +1,112 @@
+"""`v1/control.json`: the switch for a whole store.
+
+One small object that a person can change in a console at three in the morning. Absent, refused, late or unreadable means on: the
+switch must never become the outage.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from glowplug.cache import layout
+from glowplug.core import canonical
+from glowplug.core.errors import ConflictError, GlowplugError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from glowplug.core.clock import Deadline
+    from glowplug.store.contract import Store
+
+_SECONDS: Final = 2.0
+_TRIES: Final = 8
+_NUMBER: Final = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class Control:
+    """What the store allows. `min_version`: the oldest glowplug that may take part, empty for any."""
+
+    restore: bool = True
+    publish: bool = True
+    min_version: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def admits(self, version: str) -> bool:
+        """Whether a glowplug of this version may take part."""
+        return not self.min_version or _numbers(version) >= _numbers(self.min_version)
+
+
+ON: Final = Control()
+
+
+def read(store: Store, deadline: Deadline) -> Control:
+    """The switch as it stands; everything on where that cannot be known within two seconds."""
+    try:
+        return _decode(store.get(layout.CONTROL, deadline.at_most(_SECONDS)).data)
+    except (GlowplugError, ValueError):
+        return ON
+
+
+def change(store: Store, deadline: Deadline, *, restore: bool | None = None, publish: bool | None = None) -> Control:
+    """Turn restoring or publishing on or off for everyone; None leaves a switch as it is. Returns what holds now.
+
+    Raises the store's errors, and ConflictError when others keep changing it.
+    """
+    for _ in range(_TRIES):
+        version = ""
+        control = ON
+        try:
+            found = store.get(layout.CONTROL, deadline)
+            version = found.meta.version
+            control = _decode(found.data)
+        except (NotFoundError, ValueError):
+            pass
+        new = dataclasses.replace(
+            control,
+            restore=control.restore if restore is None else restore,
+            publish=control.publish if publish is None else publish,
+        )
+        data = _encode(new)
+        try:
+            if version:
+                store.put_if(layout.CONTROL, data, version, deadline)
+            else:
+                store.put_new(layout.CONTROL, data, deadline)
+        except ConflictError:
+            continue
+        return new
+    raise ConflictError("control.json is being changed by others")
+
+
+def _decode(data: bytes) -> Control:
+    value = json.loads(data)
+    if not isinstance(value, dict):
+        raise ValueError("not an object")  # noqa: TRY004 - any damage is one kind of damage here
+    known = {item.name for item in dataclasses.fields(Control)} - {"extra"}
+    version = value.get("min_version")
+    return Control(
+        restore=value.get("restore") is not False,
+        publish=value.get("publish") is not False,
+        min_version=version if isinstance(version, str) else "",
+        extra={name: item for name, item in value.items() if name not in known},
+    )
+
+
+def _encode(control: Control) -> bytes:
+    return canonical.encode(
+        {
+            **control.extra,
+            "restore": control.restore,
+            "publish": control.publish,
+            "min_version": control.min_version or None,
+        }
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in _NUMBER.findall(version.partition("+")[0])[:4])
