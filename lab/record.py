@@ -21,29 +21,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from lab import model, s3
 from lab.node import CHECKOUT, Node, Site
+from lab.recordings import FORMAT, NAMES, STARTS, File
 from lab.vllm import CompilePath, Launch, cache_env, wait_until_ready
 from lab.watch import Opens
 
-FORMAT = "glowplug-lab.recording/1"
-STARTS = ("1-cold", "2-hit", "3-hit", "4-new-node")
-NAMES = (*(path.value for path in CompilePath), "aot-tp2")
 _QUIET_SECONDS = 3.0
-
-
-@dataclass(frozen=True)
-class File:
-    """One file of the cache tree."""
-
-    path: str
-    size: int
-    sha256: str
-    mtime_ns: int
-    mode: int
 
 
 def index(root: Path) -> list[File]:
