@@ -1,0 +1,1 @@
+"""`make demo`: the main job of glowplug on real parts of one machine. Not part of the wheel."""
