@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment engine system check format test bench soak demo docs lock coverage changelog clean
+.PHONY: help environment engine system check formatted lint types layers fast format test bench soak demo docs lock coverage changelog clean
 
 PYTHON ?=
 ENGINE ?= vllm
@@ -11,6 +11,7 @@ TESTS ?= tests
 RUN := .venv/bin/python
 TYPED := $(sort $(dir $(wildcard src/glowplug/*.py lab/*.py demo/*.py bench/*.py dev/*.py)))
 PYTEST := $(RUN) -m pytest
+FAST := not slow and not engine and not soak and not browser and not cluster
 ifdef PYTEST_ARGS
 PYTEST += $(PYTEST_ARGS)
 endif
@@ -37,11 +38,22 @@ engine: environment ## the engine environment (torch, vLLM) in the cache directo
 	@$(RUN) -m dev.prepare engine
 
 check: environment ## format, lint, types, layers, fast tests; under a minute
-	$(RUN) -m ruff format --check .
-	$(RUN) -m ruff check .
+	@$(MAKE) --no-print-directory --keep-going formatted lint types layers fast
+
+formatted:
+	$(RUN) -m ruff format --check --output-format concise .
+
+lint:
+	$(RUN) -m ruff check --output-format concise .
+
+types:
 	$(RUN) -m mypy $(TYPED)
+
+layers:
 	.venv/bin/lint-imports --no-logo
-	GLOWPLUG_TEST_REQUIRE= $(PYTEST) -q --timeout 60 -m "not slow and not engine and not soak and not browser and not cluster" $(TESTS)
+
+fast:
+	$(PYTEST) -q --timeout 60 -m "$(FAST)" $(TESTS)
 
 format: environment ## let ruff put the code into its form
 	$(RUN) -m ruff check --fix --exit-zero --quiet .
@@ -71,7 +83,7 @@ lock: environment ## pin the newest versions that pyproject.toml allows
 
 coverage: environment ## which lines the fast tests run
 	$(RUN) -m coverage erase
-	$(RUN) -m coverage run -m pytest -q -m "not slow and not engine and not soak and not browser and not cluster" $(TESTS)
+	$(RUN) -m coverage run -m pytest -q -m "$(FAST)" $(TESTS)
 	$(RUN) -m coverage combine -q
 	$(RUN) -m coverage report
 

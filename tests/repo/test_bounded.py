@@ -40,7 +40,7 @@ def test_limit_ends_it() -> None:
     assert time.monotonic() - before < 20
 
 
-@pytest.mark.parametrize("stubborn", ["", "trap '' TERM; "], ids=["obeys SIGTERM", "ignores SIGTERM"])
+@pytest.mark.parametrize("stubborn", ["", 'trap "" TERM; '], ids=["obeys SIGTERM", "ignores SIGTERM"])
 @pytest.mark.slow
 def test_a_daemon_is_not_left_behind(tmp_path: Path, stubborn: str) -> None:
     pid_file = tmp_path / "pid"

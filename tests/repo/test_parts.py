@@ -43,7 +43,8 @@ def _pytest(directory: Path, *arguments: str, require: str = "") -> tuple[int, s
     pytest_alone = [sys.executable, "-m", "pytest", "-c", os.devnull, "-p", "no:cacheprovider", "-rs"]
     done = subprocess.run(
         [*pytest_alone, "--rootdir", str(directory), *arguments, str(directory)],
-        env=os.environ | {parts.ENVIRONMENT: require, "PYTHONPATH": f"{tree.ROOT}:{tree.ROOT / 'src'}"},
+        env=os.environ
+        | {parts.ENVIRONMENT: require, "PYTHONPATH": str(tree.ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,
