@@ -46,7 +46,18 @@ def parse(data: bytes, name: str) -> dict[str, Any]:
         raise BadInputError(f"{name}: not JSON: {error}", code="bad-document") from None
     if not isinstance(value, dict):
         raise BadInputError(f"{name}: a JSON object expected, not {type(value).__name__}", code="bad-document")
+    if b"\\u" in data and not _is_unicode(value):
+        raise BadInputError(f"{name}: text that is not Unicode (half of a surrogate pair)", code="bad-document")
     return value
+
+
+def _is_unicode(value: object) -> bool:
+    """Whether all text can be written again; JSON escapes can name halves of surrogate pairs."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _refuse(word: str) -> float:
@@ -102,6 +113,16 @@ def starts_of(value: Mapping[str, Any], name: str) -> tuple[Start, ...]:
             hint="upgrade glowplug",
         )
     raise BadInputError(f"{name}: {schema} holds no start; {', '.join(_HOLDERS)} do", code="bad-document")
+
+
+def names_of(value: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """What to call the starts of `starts_of`: the name of the file, with the scenario or number where it holds several."""
+    if value.get("schema") == DEMO:
+        rows = [row for row in value["rows"] if isinstance(row, dict) and row.get("start") is not None]
+        return tuple(f"{name}#{row.get('scenario', place)}" for place, row in enumerate(rows, 1))
+    starts = value.get("starts")
+    count = len(starts) if isinstance(starts, list) and value.get("schema") == STARTUP else 1
+    return (name,) if count == 1 else tuple(f"{name}#{place}" for place in range(1, count + 1))
 
 
 def start_of(value: Mapping[str, Any], name: str) -> Start:

@@ -52,6 +52,8 @@ _VERDICTS: Final = {
 }
 _BAR_WIDTH: Final = 48
 _REASON: Final = 160
+_VISIBLE: Final = 0.05
+"""Seconds of difference from which one decimal shows something."""
 
 
 def start_text(start: Start, *, name: str = "", glyphs: Glyphs = UNICODE) -> str:
@@ -101,7 +103,7 @@ def _cells(row: Row) -> list[str]:
     for place, (seconds, difference) in enumerate(zip(row.seconds, row.difference_seconds, strict=True)):
         if seconds is None:
             cells.append("?")
-        elif place == 0 or difference is None:
+        elif place == 0 or difference is None or abs(difference) < _VISIBLE:
             cells.append(f"{seconds:.1f} s")
         else:
             cells.append(f"{seconds:.1f} s ({difference:+.1f})")

@@ -1,0 +1,192 @@
+"""`glowplug startup SOURCE…`: where the seconds of a start went; several starts compared."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import click
+
+from glowplug.cli.output import Output, output_option
+from glowplug.core import units
+from glowplug.core.clock import SYSTEM
+from glowplug.core.documents import codec
+from glowplug.core.errors import BadInputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from glowplug.core.documents.start import Start
+    from glowplug.engines.adapter import LogReader
+    from glowplug.starts.comparison import Comparison
+    from glowplug.starts.text import Glyphs
+
+HEAD: Final = 1 << 16
+LARGEST_DOCUMENT: Final = 1 << 28
+KUBERNETES: Final = ("pod", "pods", "po", "deploy", "deployment", "deployments", "sts", "statefulset", "job")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A start and where it was read."""
+
+    name: str
+    start: Start
+
+
+@click.command(
+    "startup",
+    epilog="Exit status: 0 done; 1 slower than --fail-over or --baseline allow, or no engine recognised in a log.\n\n"
+    "Examples:\n\n"
+    "  kubectl logs pod/vllm-0 | glowplug startup -\n\n"
+    "  glowplug startup monday.log tuesday.log\n\n"
+    "  glowplug startup vllm.log --baseline good.json --fail-over 60s -o json",
+)
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.option("--engine", help="Which engine wrote the logs, where its lines do not show it.")
+@click.option(
+    "--fail-over",
+    metavar="DURATION",
+    help="Exit 1 when a start takes longer until ready (until the engine is initialized, where ready is unknown): 20s, 2m.",
+)
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    help="Compare to this start (log or document); exit 1 when one is slower by more than 10 % and more than 1 s.",
+)
+@output_option
+@click.pass_context
+def command(
+    context: click.Context,
+    sources: tuple[str, ...],
+    engine: str | None,
+    fail_over: str | None,
+    baseline: str | None,
+    output: Output,
+) -> None:
+    """Say where the seconds of a start went, and what became of its compile cache.
+
+    SOURCE is the log of an engine, `-` for stdin, or a document of glowplug's (start/1, startup/1, demo/1). Several are
+    compared to the first, or to --baseline.
+    """
+    from glowplug.starts import comparison
+
+    limit = units.parse_duration(fail_over) if fail_over else None
+    if [*sources, baseline].count("-") > 1:
+        raise UsageError("stdin (-) can be read once only")
+    read = [named for source in sources for named in starts_in(source, engine)]
+    before = starts_in(baseline, engine) if baseline else []
+    if baseline and len(before) != 1:
+        raise BadInputError(f"{baseline}: a baseline is one start, this holds {len(before)}")
+    everything = [*before, *read]
+    if not everything:
+        raise BadInputError(f"{', '.join(sources)}: no start in it")
+    compared = comparison.compare([named.start for named in everything])
+    output.document(_document(everything, compared), lambda: _text(everything, compared))
+    refusals = [f"{named.name}: {why}" for named in read for why in _refusals(named.start, limit, before)]
+    for refusal in refusals:
+        output.note(refusal)
+    if refusals:
+        context.exit(1)
+
+
+def starts_in(source: str, engine: str | None) -> list[Named]:
+    """The starts of a log file, a document or stdin.
+
+    Raises UsageError for a Kubernetes object, BadInputError for a damaged document, OSError.
+    """
+    kind, slash, rest = source.partition("/")
+    if slash and rest and kind.lower().partition(".")[0] in KUBERNETES and not Path(source).exists():
+        raise UsageError(
+            f"{source}: this version reads log files and documents, not Kubernetes objects",
+            hint=f"kubectl logs {source} | glowplug startup -",
+        )
+    if source == "-":
+        return _read(sys.stdin.buffer, "stdin", engine)
+    with Path(source).open("rb") as stream:
+        return _read(stream, source, engine)
+
+
+def _read(stream: BinaryIO, name: str, engine: str | None) -> list[Named]:
+    from glowplug.starts import document, from_log
+
+    head = stream.read(HEAD)
+    if document.looks_like_document(head):
+        data = head + stream.read(LARGEST_DOCUMENT)
+        value = document.parse(data, name)
+        starts = document.starts_of(value, name)
+        return [Named(label, start) for label, start in zip(document.names_of(value, name), starts, strict=True)]
+    readers = log_readers()
+    if engine is not None and engine not in readers:
+        raise UsageError(f"no engine {engine!r}; known: {', '.join(sorted(readers))}", code="engine-unknown")
+    lines = from_log.lines(_Chained(head, stream))
+    return [Named(name, from_log.from_log(lines, name=name, now=SYSTEM.now(), readers=readers, engine=engine))]
+
+
+@dataclass
+class _Chained:
+    """A stream of which the beginning was read already (a pipe cannot be rewound)."""
+
+    head: bytes
+    rest: BinaryIO
+
+    def read(self, size: int, /) -> bytes:
+        head, self.head = self.head, b""
+        return head or self.rest.read(size)
+
+
+def log_readers() -> Mapping[str, Callable[[], LogReader]]:
+    """A maker of log readers for each engine that has an adapter."""
+    from glowplug.engines import registry
+
+    return {adapter.name: adapter.log_reader for adapter in registry.ADAPTERS}
+
+
+def _refusals(start: Start, limit: float | None, before: Sequence[Named]) -> Iterator[str]:
+    from glowplug.starts import comparison, from_log
+
+    if start.verdict.reason == from_log.UNRECOGNISED:
+        yield f"{from_log.UNRECOGNISED}; name it with --engine"
+    if limit is not None:
+        why = comparison.exceeds(start, limit)
+        if why:
+            yield why
+    for named in before:
+        why = comparison.regression(named.start, start)
+        if why:
+            yield why
+
+
+def _document(starts: Sequence[Named], compared: Comparison) -> dict[str, Any]:
+    return {
+        "schema": "glowplug.startup/1",
+        "starts": [codec.to_json(named.start) for named in starts],
+        "comparison": codec.to_json(compared),
+    }
+
+
+def _text(starts: Sequence[Named], compared: Comparison) -> str:
+    from glowplug.starts import text
+
+    glyphs = _glyphs()
+    pieces = [text.start_text(named.start, name=named.name, glyphs=glyphs) for named in starts]
+    if len(starts) > 1:
+        names = [named.name for named in starts]
+        table = text.comparison_text([named.start for named in starts], compared, names, glyphs=glyphs)
+        pieces.append(table)
+    shown = "\n\n".join(pieces)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return shown.encode(encoding, "replace").decode(encoding)
+
+
+def _glyphs() -> Glyphs:
+    """Bars of blocks where stdout can say them, else of plain characters."""
+    from glowplug.starts import text
+
+    try:
+        "█▏·".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return text.ASCII
+    return text.UNICODE
