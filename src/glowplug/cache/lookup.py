@@ -15,13 +15,13 @@ import glowplug
 from glowplug.cache import control, layout
 from glowplug.cache import format as manifests
 from glowplug.cache.format import Manifest, NewerManifestError, Part
-from glowplug.core.documents.fingerprint import Key
 from glowplug.core.errors import BadInputError, GlowplugError, IntegrityError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from glowplug.core.clock import Deadline
+    from glowplug.core.documents.fingerprint import Key
     from glowplug.store.contract import Store
 
 _NEAREST_READ: Final = 8
@@ -166,8 +166,8 @@ def _offers(found: Found, guards: Mapping[str, str]) -> Found | Missing:
         return Found(found.path, manifest, offers, found.version)
     if not manifest.entries():
         return Missing("no_parts", manifest.key)
-    differing = [manifests.conflicts(entry.guards, guards) for entry in manifest.entries()]
-    return Missing("guard:" + ",".join(min(differing, key=lambda names: len(names))), manifest.key)
+    differing = sorted((manifests.conflicts(entry.guards, guards) for entry in manifest.entries()), key=len)
+    return Missing("guard:" + ",".join(differing[0]), manifest.key)
 
 
 def _read(store: Store, path: str, deadline: Deadline) -> Found | Missing | None:
@@ -176,9 +176,7 @@ def _read(store: Store, path: str, deadline: Deadline) -> Found | Missing | None
         manifest = manifests.decode(found.data, path=path)
     except NewerManifestError:
         return Missing("newer_format")
-    except NotFoundError as error:
-        if error.code == "no-bucket":
-            raise
+    except NotFoundError:
         return None
     except IntegrityError:
         return Missing("integrity")

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 import glowplug
 from glowplug.cache import bundle, commit, control, layout, uses
 from glowplug.cache.bundle import Blob, Cleaning, NewPart
+from glowplug.cache.faults import reason_of
 from glowplug.cache.format import (
     ENTRY,
     LAST_REVISION,
@@ -113,21 +113,6 @@ def publish(
     except (GlowplugError, OSError) as error:
         result = PublishResult(PublishOutcome.FAILED, reason_of(error))
     return dataclasses.replace(result, seconds=clock.monotonic() - began)
-
-
-def reason_of(error: GlowplugError | OSError) -> str:
-    """The word by which documents name a fault."""
-    if isinstance(error, OSError):
-        return "no_space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "disk"
-    return _REASONS.get(error.code) or error.code.replace("-", "_")
-
-
-_REASONS: Final = {
-    "timeout": "deadline",
-    "unavailable": "store_unavailable",
-    "bad-archive": "integrity",
-    "bad-manifest": "integrity",
-}
 
 
 @dataclass(frozen=True)
