@@ -369,15 +369,20 @@ def _flat(value: object) -> Iterable[tuple[str, str]]:
     while stack:
         path, item = stack.pop()
         if isinstance(item, dict) and item:
-            stack += [(f"{path}.{key}" if path else str(key), inner) for key, inner in reversed(item.items())]
+            stack += [(_below(path, f".{key}" if path else str(key)), inner) for key, inner in reversed(item.items())]
         elif isinstance(item, list) and item:
-            stack += [(f"{path}[{place}]", item[place]) for place in range(len(item) - 1, -1, -1)]
+            stack += [(_below(path, f"[{place}]"), item[place]) for place in range(len(item) - 1, -1, -1)]
         else:
             shown += 1
             if shown > _ROWS:
                 yield "…", f"{len(stack) + 1} more"
                 return
             yield path[:_LONGEST], _leaf(item)[:_LONGEST]
+
+
+def _below(path: str, step: str) -> str:
+    """A longer path, until it is too long to be read anyway."""
+    return path if len(path) > _LONGEST else path + step[:_LONGEST]
 
 
 def _leaf(item: object) -> str:
