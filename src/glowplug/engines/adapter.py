@@ -10,12 +10,15 @@ How to add one: a folder beside `vllm/`, a class with these members, a row in `r
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Optional, Protocol
 
 from glowplug.core.documents.fingerprint import Layout
 from glowplug.tree.model import Index
+
+ReadText = Callable[[str], str]
+"""The text of the file at a path as the engine would open it. Raises OSError or ValueError."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +140,11 @@ class Adapter(Protocol):
     distributions: Sequence[str]
     """Names of the Python distributions whose version is the engine's version, the first found wins."""
 
-    def read(self, invocation: Invocation) -> Optional[Launch]:
-        """What this invocation starts, None when it is not this engine. Raises UsageError for a command line that the engine would refuse."""
+    def read(self, invocation: Invocation, read_text: ReadText) -> Optional[Launch]:
+        """What this invocation starts, None when it is not this engine.
+
+        `read_text` reads a configuration file that the command line names. Raises UsageError for what the engine would refuse.
+        """
         ...
 
     def place(

@@ -1,0 +1,290 @@
+"""Command lines as people write them → the program that finally runs.
+
+Pod specs and shells wrap engines in many ways: `sh -c "exec …"`, `/usr/bin/env A=b`, `tini --`, `numactl`, `torchrun`. The key must
+not depend on the wrapping, so wrappers are peeled off here, once for all adapters. What cannot be followed by reading alone is
+called opaque, with the reason, and never guessed: a wrong guess would offer artifacts of another configuration.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Callable, Final, Mapping, Optional, Sequence
+
+from glowplug.engines.adapter import Invocation
+from glowplug.engines.shell import OpaqueError, follow
+
+_DEPTH: Final = 16
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_PYTHON: Final = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*)?t?")
+_REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_.\-][A-Za-z0-9_.\-]*)\)")
+_LAUNCHER_TAIL: Final = 'exec "$@"'
+
+# Wrappers that take options and then a command: option letters and long options that take a value as the next word.
+_WRAPPERS: Final[Mapping[str, tuple[str, frozenset[str], int]]] = {
+    # name: (short options with a value, long options with a value, words between the options and the command)
+    "tini": ("pe", frozenset(), 0),
+    "tini-static": ("pe", frozenset(), 0),
+    "dumb-init": ("r", frozenset({"--rewrite"}), 0),
+    "catatonit": ("", frozenset(), 0),
+    "numactl": (
+        "NmCipPwLoI",
+        frozenset({"--cpunodebind", "--membind", "--physcpubind", "--interleave", "--preferred", "--preferred-many"}),
+        0,
+    ),
+    "nice": ("n", frozenset({"--adjustment"}), 0),
+    "ionice": ("cn", frozenset({"--class", "--classdata"}), 0),
+    "stdbuf": ("ioe", frozenset({"--input", "--output", "--error"}), 0),
+    "nohup": ("", frozenset(), 0),
+    "setsid": ("", frozenset(), 0),
+    "time": ("fo", frozenset({"--format", "--output"}), 0),
+    "prlimit": ("", frozenset(), 0),
+    "taskset": ("", frozenset(), 1),
+    "chrt": ("", frozenset(), 1),
+    "timeout": ("ks", frozenset({"--kill-after", "--signal"}), 1),
+    "gosu": ("", frozenset(), 1),
+    "su-exec": ("", frozenset(), 1),
+}
+
+_TORCHRUN_FLAGS: Final = frozenset(
+    {"--standalone", "--run-path", "--run_path", "--enable-cpu-affinity", "--virtual-local-rank"}
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a Python interpreter is asked to run. `kind`: `module`, `script`, `code` or `` for an interactive one."""
+
+    kind: str
+    name: str
+    arguments: tuple[str, ...]
+
+
+def resolve_references(words: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """`$(VAR)` as kubelet replaces it in `command` and `args` before a container starts; unknown names stay, `$$` is `$`."""
+
+    def replace(match: re.Match[str]) -> str:
+        if match.group(1) is None:
+            return "$"
+        return environ.get(match.group(1), match.group())
+
+    return tuple(_REFERENCE.sub(replace, word) for word in words)
+
+
+def see_through(argv: Sequence[str], environ: Mapping[str, str]) -> Invocation:
+    """The invocation that a command line ends in. Raises nothing; what cannot be followed has `opaque` set."""
+    words, variables = list(argv), dict(environ)
+    try:
+        for _ in range(_DEPTH):
+            if not words or not words[0]:
+                raise OpaqueError("no program to start")
+            peeled = _peel(words, variables)
+            if peeled is None:
+                return Invocation(tuple(words), variables)
+            words, variables = peeled
+        raise OpaqueError(f"more than {_DEPTH} wrappers")
+    except OpaqueError as why:
+        return Invocation(tuple(argv), dict(environ), opaque=str(why))
+
+
+def python_program(argv: Sequence[str]) -> Optional[Program]:
+    """The module or script of `python [options] …`; None when the command is not a Python interpreter."""
+    if not argv or not is_python(argv[0]):
+        return None
+    place = 1
+    while place < len(argv):
+        word = argv[place]
+        if word == "-" or not word.startswith("-"):
+            return Program("script", word, tuple(argv[place + 1 :]))
+        if word == "--":
+            place += 1
+            continue
+        if word.startswith("--"):
+            place += 2 if word == "--check-hash-based-pycs" else 1
+            continue
+        for at, letter in enumerate(word[1:], start=2):
+            if letter in "mc":
+                value, rest = (word[at:], place + 1) if word[at:] else ((*argv[place + 1 :], "")[0], place + 2)
+                return Program("module" if letter == "m" else "code", value, tuple(argv[rest:]))
+            if letter in "XWQ":
+                place += 0 if word[at:] else 1
+                break
+        place += 1
+    return Program("", "", ())
+
+
+def is_python(word: str) -> bool:
+    """Whether a word names a Python interpreter."""
+    return bool(_PYTHON.fullmatch(_base(word)))
+
+
+_Peeled = Optional[tuple[list[str], dict[str, str]]]
+
+
+def _base(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
+def _peel(words: list[str], variables: dict[str, str]) -> _Peeled:
+    """One wrapper off, None when there is none left."""
+    name = _base(words[0])
+    special: Callable[[list[str], dict[str, str]], _Peeled] | None = {
+        "env": _peel_env,
+        "torchrun": _peel_torchrun,
+        "busybox": lambda rest, env: (rest[1:], env) if rest[1:] else None,
+        "sudo": _refuse_sudo,
+        "su": _refuse_sudo,
+    }.get(name)
+    if special:
+        return special(words, variables)
+    if name in _SHELLS:
+        return _peel_shell(words, variables)
+    if name in _WRAPPERS:
+        return _peel_options(words, *_WRAPPERS[name]), variables
+    program = python_program(words)
+    if program and program.kind == "module" and program.name in ("torch.distributed.run", "torch.distributed.launch"):
+        return _peel_torchrun([words[0], *program.arguments], variables)
+    return None
+
+
+def _refuse_sudo(words: list[str], _: dict[str, str]) -> _Peeled:
+    raise OpaqueError(f"{_base(words[0])} replaces the environment by rules that are not in the command line")
+
+
+def _peel_options(words: list[str], with_value: str, long_with_value: frozenset[str], between: int) -> list[str]:
+    place = 1
+    while place < len(words):
+        word = words[place]
+        if word == "--":
+            place += 1
+            break
+        if not word.startswith("-") or word == "-":
+            break
+        if word.startswith("--"):
+            place += 2 if word in long_with_value else 1
+        else:
+            takes_next = len(word) == 2 and word[1] in with_value
+            place += 2 if takes_next else 1
+    rest = words[place + between :]
+    if not rest:
+        raise OpaqueError(f"{_base(words[0])} without a command")
+    return rest
+
+
+def _peel_env(words: list[str], variables: dict[str, str]) -> _Peeled:
+    variables = dict(variables)
+    place = 1
+    while place < len(words):
+        word = words[place]
+        if word == "--":
+            place += 1
+        elif word in ("-i", "-", "--ignore-environment"):
+            variables = {}
+            place += 1
+        elif word in ("-u", "--unset"):
+            variables.pop((*words[place + 1 :], "")[0], None)
+            place += 2
+        elif word.startswith("--unset="):
+            variables.pop(word.partition("=")[2], None)
+            place += 1
+        elif word in ("-C", "--chdir"):
+            place += 2
+        elif word in ("-S", "--split-string") or word.startswith(("-S", "--split-string=")):
+            joined = word.startswith("--split-string=") or (word.startswith("-S") and word != "-S")
+            text = word.partition("=")[2] if word.startswith("--") and joined else word[2:] if joined else ""
+            following = words[place + 1 :] if joined else words[place + 2 :]
+            return ["env", *_split(text if joined else (*words[place + 1 :], "")[0]), *following], variables
+        elif word.startswith("-"):
+            place += 1
+        elif _ASSIGNMENT.match(word) or ("=" in word and not word.startswith("=")):
+            name, _, value = word.partition("=")
+            variables[name] = value
+            place += 1
+        else:
+            return words[place:], variables
+    raise OpaqueError("env without a command")
+
+
+def _split(text: str) -> list[str]:
+    if "$" in text:
+        raise OpaqueError("env -S with variables")
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise OpaqueError("an unbalanced quote") from None
+
+
+def _peel_shell(words: list[str], variables: dict[str, str]) -> _Peeled:
+    place = 1
+    script: str | None = None
+    wants_script = False
+    while place < len(words):
+        word = words[place]
+        if word == "--":
+            place += 1
+            break
+        if not word.startswith(("-", "+")) or word in ("-", "+"):
+            break
+        place += 1
+        if word.startswith("--"):
+            place += 1 if word in ("--rcfile", "--init-file") else 0
+            continue
+        wants_script = wants_script or (word.startswith("-") and "c" in word[1:])
+        if "o" in word[1:]:
+            place += 1
+    if wants_script and place < len(words):
+        script = words[place]
+    if script is None:
+        raise OpaqueError("a shell script in a file" if place < len(words) else "an interactive shell")
+    zero, *arguments = words[place + 1 :] or [words[0]]
+    if _base(zero) == "glowplug" and script.rstrip().endswith(_LAUNCHER_TAIL):
+        # Our own launcher's wrapping in a pod: whatever it does first, it ends in the original command.
+        return arguments, variables
+    straight = follow(script, zero, arguments, variables)
+    return list(straight.words), dict(straight.environ)
+
+
+def _peel_torchrun(words: list[str], variables: dict[str, str]) -> _Peeled:
+    options: dict[str, str] = {}
+    module = no_python = False
+    place = 1
+    while place < len(words):
+        word = words[place]
+        if word == "--":
+            place += 1
+            break
+        if not word.startswith("-"):
+            break
+        name, equals, value = word.partition("=")
+        name = "--" + name[2:].replace("_", "-") if name.startswith("--") else name
+        place += 1
+        if name in ("-m", "--module"):
+            module = True
+        elif name == "--no-python":
+            no_python = True
+        elif name not in _TORCHRUN_FLAGS:
+            if not equals:
+                value = (*words[place:], "")[0]
+                place += 1
+            options[name] = value
+    rest = words[place:]
+    if not rest:
+        raise OpaqueError("torchrun without a program")
+    environ = {**variables, **_world(options, variables)}
+    if no_python:
+        return rest, environ
+    # torchrun's own interpreter runs the script; its shebang names it, so argv[0] stays the way to find it.
+    interpreter = words[0] if is_python(words[0]) else "python3"
+    return [interpreter, *(["-m"] if module else []), *rest], environ
+
+
+def _world(options: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
+    nodes = options.get("--nnodes") or variables.get("PET_NNODES") or "1"
+    processes = options.get("--nproc-per-node") or variables.get("PET_NPROC_PER_NODE") or "1"
+    if not nodes.isdigit() or int(nodes) == 0:
+        raise OpaqueError("an elastic number of nodes")
+    if not processes.isdigit() or int(processes) == 0:
+        raise OpaqueError(f"torchrun with {processes!r} processes per node")
+    return {"WORLD_SIZE": str(int(nodes) * int(processes)), "LOCAL_WORLD_SIZE": processes}

@@ -1,0 +1,438 @@
+"""A `sh -c` script as the list of its commands, as far as reading can go.
+
+Pods start engines through one-line shell scripts (`set -e; export A=b; exec vllm serve "$MODEL" …`). Those are straight lines that
+can be followed without running them: quotes, continuation lines, `$VAR`, `${VAR:-x}`, `"$@"`. Anything whose outcome depends on
+running something (substitution, conditions, loops, other files) raises `OpaqueError` with the reason: a guess would become a wrong key.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, Mapping, Sequence
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+_OPERATORS: Final = ("&&", "||", ";;", ">>", "<<", ">&", "<&", "&>", ";", "&", "|", "(", ")", "<", ">", "\n")
+_SEPARATORS: Final = frozenset({";", "\n", "&&"})
+_REDIRECTIONS: Final = frozenset({">", ">>", "<", ">&", "<&", "&>"})
+_SPLITTERS: Final = " \t\n"
+_KEYWORDS: Final = frozenset(
+    {
+        "if",
+        "then",
+        "else",
+        "elif",
+        "fi",
+        "for",
+        "while",
+        "until",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "function",
+        "{",
+        "}",
+        "!",
+    }
+    | {"[[", "eval", "source", ".", "trap"}
+)
+# Commands that may come before the engine and change neither its arguments nor its environment.
+_HARMLESS: Final = frozenset(
+    {"set", "cd", "ulimit", "umask", "echo", "printf", "mkdir", "sleep", "true", ":", "date", "ls"}
+)
+
+
+class OpaqueError(Exception):
+    """The script cannot be followed by reading it; the message says why."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word before expansion: pieces of literal text and of references, each quoted or not. `plain`: no piece was quoted."""
+
+    pieces: tuple[tuple[str, str, bool], ...]
+    """(kind, text, quoted) with kind `text` or `ref`."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a bare word as typed, which alone can be a keyword or begin an assignment."""
+        return all(kind == "text" and not quoted for kind, _, quoted in self.pieces)
+
+    @property
+    def raw(self) -> str:
+        """The literal text up to the first reference."""
+        text = ""
+        for kind, piece, _ in self.pieces:
+            if kind == "ref":
+                break
+            text += piece
+        return text
+
+
+@dataclass
+class _Lexer:
+    """Splits a script into words and operators. Mutable, lives for one call of `_tokens`."""
+
+    script: str
+    at: int = 0
+    tokens: list[Word | str] = field(default_factory=list)
+    pieces: list[tuple[str, str, bool]] = field(default_factory=list)
+    open: bool = False
+
+    def run(self) -> list[Word | str]:
+        while self.at < len(self.script):
+            self._step()
+        self._close()
+        return self.tokens
+
+    def _close(self) -> None:
+        if self.open:
+            self.tokens.append(Word(tuple(self.pieces)))
+        self.pieces, self.open = [], False
+
+    def _add(self, kind: str, text: str, *, quoted: bool) -> None:
+        self.open = True
+        self.pieces.append((kind, text, quoted))
+
+    def _step(self) -> None:
+        script, at = self.script, self.at
+        character = script[at]
+        if script.startswith("\\\n", at):
+            self.at += 2
+        elif character in " \t\r":
+            self._close()
+            self.at += 1
+        elif character == "#" and not self.open:
+            end = script.find("\n", at)
+            self.at = len(script) if end < 0 else end
+        elif character == "\\":
+            if at + 1 >= len(script):
+                raise OpaqueError("a backslash at the end of the script")
+            self._add("text", script[at + 1], quoted=True)
+            self.at += 2
+        elif character == "'":
+            end = script.find("'", at + 1)
+            if end < 0:
+                raise OpaqueError("an unbalanced quote")
+            self._add("text", script[at + 1 : end], quoted=True)
+            self.at = end + 1
+        elif character == '"':
+            self._double_quotes()
+        elif character == "$":
+            self._reference(quoted=False)
+        elif character == "`":
+            raise OpaqueError("a command substitution")
+        else:
+            self._operator_or_text()
+
+    def _operator_or_text(self) -> None:
+        for operator in _OPERATORS:
+            if self.script.startswith(operator, self.at):
+                # A digit right before a redirection is its file descriptor, not a word.
+                if operator in _REDIRECTIONS and self.open and self.pieces and self.pieces[-1][1].isdigit():
+                    if len(self.pieces) == 1 and not self.pieces[0][2]:
+                        self.pieces, self.open = [], False
+                self._close()
+                self.tokens.append(operator)
+                self.at += len(operator)
+                return
+        start = self.at
+        while self.at < len(self.script) and self.script[self.at] not in " \t\r\n\\'\"$`;&|()<>":
+            self.at += 1
+        self._add("text", self.script[start : self.at], quoted=False)
+
+    def _double_quotes(self) -> None:
+        self.open = True
+        self._add("text", "", quoted=True)
+        self.at += 1
+        text = ""
+        while True:
+            if self.at >= len(self.script):
+                raise OpaqueError("an unbalanced quote")
+            character = self.script[self.at]
+            if character == '"':
+                self.at += 1
+                break
+            if character == "\\" and self.at + 1 < len(self.script):
+                following = self.script[self.at + 1]
+                text += "" if following == "\n" else following if following in '$`"\\' else "\\" + following
+                self.at += 2
+            elif character == "$":
+                self._add("text", text, quoted=True)
+                text = ""
+                self._reference(quoted=True)
+            elif character == "`":
+                raise OpaqueError("a command substitution")
+            else:
+                text += character
+                self.at += 1
+        self._add("text", text, quoted=True)
+
+    def _reference(self, *, quoted: bool) -> None:
+        script, at = self.script, self.at + 1
+        following = script[at : at + 1]
+        if following == "(":
+            raise OpaqueError("a command substitution")
+        if following == "{":
+            end = script.find("}", at)
+            if end < 0:
+                raise OpaqueError("an unbalanced brace")
+            self._add("ref", script[at + 1 : end], quoted=quoted)
+            self.at = end + 1
+            return
+        if following in ("'", '"') and not quoted:
+            raise OpaqueError("a $'…' string")
+        name = _NAME.match(script, at)
+        if name:
+            self._add("ref", name.group(), quoted=quoted)
+            self.at = name.end()
+        elif following and following in "@*#?$!-0123456789":
+            self._add("ref", following, quoted=quoted)
+            self.at = at + 1
+        else:
+            self._add("text", "$", quoted=True)
+            self.at = at
+
+
+@dataclass(frozen=True)
+class Straight:
+    """What a straight-line script ends in: the words of its last command and the environment at that point."""
+
+    words: tuple[str, ...]
+    environ: Mapping[str, str]
+
+
+def follow(script: str, zero: str, arguments: Sequence[str], environ: Mapping[str, str]) -> Straight:
+    """The last command of a script, with everything before it taken into account. Raises OpaqueError."""
+    state = _State(dict(environ), dict(environ), zero, list(arguments))
+    commands = _commands(_Lexer(script).run())
+    if not commands:
+        raise OpaqueError("an empty script")
+    for command in commands[:-1]:
+        if state.execute(command, last=False) is not None:
+            raise OpaqueError("more than one program")
+    words = state.execute(commands[-1], last=True)
+    if words is None:
+        raise OpaqueError("a script that starts no program")
+    return Straight(tuple(words), state.exported)
+
+
+def _commands(tokens: Sequence[Word | str]) -> list[list[Word]]:
+    commands: list[list[Word]] = []
+    current: list[Word] = []
+    skip = False
+    piped = False
+    for token in tokens:
+        if isinstance(token, Word):
+            if skip:
+                skip = False
+            elif piped:
+                if token.raw.rpartition("/")[2] != "tee" and not current:
+                    raise OpaqueError("a pipeline")
+                current.append(token)
+            else:
+                current.append(token)
+            continue
+        if token in _REDIRECTIONS:
+            if skip:
+                raise OpaqueError("a redirection that is not one")
+            skip = True
+        elif token in _SEPARATORS:
+            if piped:
+                current, piped = [], False
+            elif current:
+                commands.append(current)
+            current, skip = [], False
+        elif token == "|" and not piped and current:
+            # `engine … | tee log` is still the engine with this environment; what follows only reads its output.
+            commands.append(current)
+            current, piped = [], True
+        else:
+            raise OpaqueError(f"the shell operator {token!r}")
+    if current and not piped:
+        commands.append(current)
+    return commands
+
+
+@dataclass
+class _State:
+    """Variables while the commands of one script are followed."""
+
+    variables: dict[str, str]
+    exported: dict[str, str]
+    zero: str
+    arguments: list[str]
+
+    def execute(self, command: Sequence[Word], *, last: bool) -> list[str] | None:
+        """The words of a program to start, None for a command that only changes the shell's state or the machine's."""
+        assignments, rest = self._assignments(command)
+        if not rest:
+            for name, value in assignments:
+                self._assign(name, value)
+            return None
+        head = rest[0]
+        if head.plain and head.raw in _KEYWORDS:
+            raise OpaqueError(f"the shell's {head.raw!r}")
+        words = [text for word in rest for text in self.expand(word)]
+        if not words:
+            return None
+        if words[0] in ("exec", "command"):
+            words = _after_exec(words)
+        elif self._builtin(words, rest):
+            return None
+        if not last and words and words[0].rpartition("/")[2] in _HARMLESS:
+            return None
+        for name, value in assignments:
+            self.exported[name] = value
+        return words
+
+    def _assignments(self, command: Sequence[Word]) -> tuple[list[tuple[str, str]], Sequence[Word]]:
+        found: list[tuple[str, str]] = []
+        for place, word in enumerate(command):
+            kind, text, quoted = word.pieces[0]
+            match = _ASSIGNMENT.match(text) if kind == "text" and not quoted else None
+            if match is None:
+                return found, command[place:]
+            pieces = (("text", text[match.end() :], False), *word.pieces[1:])
+            value = "".join(self._piece(*piece) for piece in pieces)
+            found.append((match.group(1), value))
+        return found, ()
+
+    def _assign(self, name: str, value: str) -> None:
+        self.variables[name] = value
+        if name in self.exported:
+            self.exported[name] = value
+
+    def _builtin(self, words: list[str], rest: Sequence[Word]) -> bool:
+        if words[0] == "export":
+            for word in rest[1:]:
+                self._export("".join(self._piece(*piece) for piece in word.pieces))
+            return True
+        if words[0] == "unset":
+            for name in words[1:]:
+                self.variables.pop(name, None)
+                self.exported.pop(name, None)
+            return True
+        if words[0] == "set":
+            if "--" in words:
+                self.arguments = words[words.index("--") + 1 :]
+            return True
+        if words[0] == "shift" and len(words) == 1:
+            self.arguments = self.arguments[1:]
+            return True
+        return False
+
+    def _export(self, text: str) -> None:
+        name, equals, value = text.partition("=")
+        if not _NAME.fullmatch(name):
+            raise OpaqueError(f"export {text!r}")
+        if equals:
+            self.variables[name] = value
+        if name in self.variables:
+            self.exported[name] = self.variables[name]
+
+    def expand(self, word: Word) -> list[str]:
+        """The words that a word becomes: none for an unset unquoted variable, several for `"$@"` or blanks in one."""
+        fields: list[str] = []
+        current: str | None = None
+        for kind, text, quoted in word.pieces:
+            if kind == "ref" and text in ("@", "*") and (text == "@" or not quoted):
+                current = _splice(fields, current, self.arguments)
+                continue
+            value = self._piece(kind, text, quoted)
+            if kind == "ref" and not quoted:
+                current = _split_into(fields, current, value)
+                continue
+            if kind == "text" and not quoted and _braces(value):
+                raise OpaqueError("a brace expansion")
+            if kind == "text" and not quoted and current is None and (value == "~" or value.startswith("~/")):
+                value = self.variables.get("HOME", "~") + value[1:]
+            current = value if current is None else current + value
+        if current is not None:
+            fields.append(current)
+        return fields
+
+    def _piece(self, kind: str, text: str, quoted: bool) -> str:  # noqa: FBT001 - a piece is this triple
+        del quoted
+        return text if kind == "text" else self._value(text)
+
+    def _value(self, reference: str) -> str:
+        if reference == "0":
+            return self.zero
+        if reference.isdigit():
+            place = int(reference)
+            return self.arguments[place - 1] if place <= len(self.arguments) else ""
+        if reference in ("@", "*"):
+            return " ".join(self.arguments)
+        if reference == "#":
+            return str(len(self.arguments))
+        name = _NAME.match(reference)
+        if name is None:
+            raise OpaqueError(f"${{{reference}}}")
+        rest = reference[name.end() :]
+        value = self.variables.get(name.group())
+        if not rest:
+            return value or ""
+        return _with_default(reference, rest, value)
+
+
+def _with_default(reference: str, rest: str, value: str | None) -> str:
+    operator = rest[:2] if rest[:1] == ":" else rest[:1]
+    default = rest[len(operator) :]
+    if "$" in default or "`" in default:
+        raise OpaqueError(f"${{{reference}}}")
+    present = value is not None if len(operator) == 1 else bool(value)
+    if operator in (":-", "-"):
+        return value if present and value is not None else default.strip("\"'")
+    if operator in (":+", "+"):
+        return default.strip("\"'") if present else ""
+    if operator in (":?", "?") and present:
+        return value or ""
+    raise OpaqueError(f"${{{reference}}}")
+
+
+def _braces(text: str) -> bool:
+    return bool(re.search(r"\{[^{}]*(?:,|\.\.)[^{}]*\}", text))
+
+
+def _splice(fields: list[str], current: str | None, arguments: Sequence[str]) -> str | None:
+    if not arguments:
+        return current
+    first, *others = arguments
+    joined = (current or "") + first
+    if not others:
+        return joined
+    fields.append(joined)
+    fields.extend(others[:-1])
+    return others[-1]
+
+
+def _split_into(fields: list[str], current: str | None, value: str) -> str | None:
+    if not value:
+        return current
+    parts = value.split()
+    if value[0] in _SPLITTERS and current is not None:
+        fields.append(current)
+        current = None
+    if not parts:
+        return current
+    first, *others = parts
+    current = (current or "") + first
+    for part in others:
+        fields.append(current)
+        current = part
+    if value[-1] in _SPLITTERS:
+        fields.append(current)
+        return None
+    return current
+
+
+def _after_exec(words: list[str]) -> list[str]:
+    rest = words[1:]
+    while rest and rest[0].startswith("-"):
+        if rest[0] == "--":
+            return rest[1:]
+        rest = rest[2:] if rest[0] == "-a" else rest[1:]
+    return rest

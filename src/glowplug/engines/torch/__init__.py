@@ -1,0 +1,1 @@
+"""Any program that uses torch.compile, without an engine around it."""

@@ -1,0 +1,18 @@
+"""The name under which torch files its temporary directory (`/tmp/torchinductor_<user>`)."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+
+
+def name(environ: Mapping[str, str]) -> str:
+    """What `getpass.getuser()` gives in a process with this environment; `uid_<n>` where no name is known."""
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        if environ.get(variable):
+            return environ[variable]
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except (KeyError, OSError):
+        return f"uid_{os.getuid()}"
