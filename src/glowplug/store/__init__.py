@@ -1,1 +1,3 @@
-"""The store: where manifests and bundles live for everyone. A contract in prose, back ends, decorators of the same interface."""
+"""The store: where manifests and bundles live for everyone. A contract in prose, back ends, decorators of the same
+interface.
+"""

@@ -1,6 +1,7 @@
 """What a store is, in prose. Every back end and every decorator keeps these promises; one conformance suite holds them to it.
 
-- An object is bytes under a path. Paths are relative to the store's address, made of `[A-Za-z0-9._-]` parts joined by `/`.
+- An object is bytes under a path. Paths are relative to the store's address, made of `[A-Za-z0-9._-]` parts joined by `/`
+  (`store/paths.py`; anything else raises BadInputError). No path is another one's directory: `a` and `a/b` cannot both be objects.
 - An object appears whole or not at all, and a reader never sees a mixture of two versions.
 - `version` is an opaque token of one content (an ETag). Two equal tokens mean equal content.
 - `put_new` stores only where nothing was; `put_if` only where the version is still the given one. Of several that try at
@@ -10,8 +11,9 @@
 - A write whose answer was lost may have happened. Callers decide by reading again.
 - Everything that waits takes a `Deadline` and ends by it, retries included: UnavailableError (`timeout`).
 - Failures are NotFoundError, ConflictError, AccessDeniedError, UnavailableError (throttled, refused, slow), each with the code
-  that names the cause (`no-bucket`, `wrong-region`, `no-credentials`, `access-denied` …), or IntegrityError where the
-  back end itself finds a checksum wrong. Nothing else is raised for a foreseeable fault.
+  that names the cause, or IntegrityError where the back end itself finds a checksum wrong. `no-bucket`, `wrong-region`,
+  `no-credentials` and `access-denied` are AccessDeniedError: no answer to what was asked, and no use in trying again; so
+  NotFoundError always means that this object is not there. Nothing else is raised for a foreseeable fault.
 - A store object may be used from several threads.
 """
 
@@ -66,7 +68,7 @@ class Store(Protocol):
         ...
 
     def list(self, prefix: str, deadline: Deadline) -> Iterator[Meta]:
-        """All objects whose path begins with `prefix` (whole path parts), in no promised order."""
+        """All objects below `prefix` (whole path parts; "" is everything), in no promised order."""
         ...
 
     def put(self, path: str, source: bytes | Path, deadline: Deadline) -> None:
