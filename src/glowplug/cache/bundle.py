@@ -98,7 +98,7 @@ def fetch(
     NotFoundError (`blob-missing`), UnavailableError (`no-space`, `timeout` …), OSError.
     """
     check_claims(part, limits)
-    checked = _Checked(_stream(store, domain, part, deadline), part)
+    checked = _Checked(stream(store, domain, part, deadline), part)
     expanded = Expanding(iter(checked), _most(part))
     files = archive.unpack(_Ending(expanded, checked), into, limits)
     return _as_claimed(part, files, into)
@@ -112,8 +112,8 @@ def read_table(
     Good for deciding what to offer; nothing is believed on the strength of it.
     """
     check_claims(part, limits)
-    stream = _stream(store, domain, part, deadline, chunk_bytes=_TABLE_CHUNK)
-    return archive.read_table(Expanding(stream, _most(part)), limits)
+    chunks = stream(store, domain, part, deadline, chunk_bytes=_TABLE_CHUNK)
+    return archive.read_table(Expanding(chunks, _most(part)), limits)
 
 
 def check_claims(part: Part, limits: Limits) -> None:
@@ -128,9 +128,8 @@ def _most(part: Part) -> int:
     return part.unpacked_bytes + (part.files + 4) * _TAR_OVERHEAD * 2
 
 
-def _stream(
-    store: Store, domain: str, part: Part, deadline: Deadline, *, chunk_bytes: int = 1 << 20
-) -> Iterator[bytes]:
+def stream(store: Store, domain: str, part: Part, deadline: Deadline, *, chunk_bytes: int = 1 << 20) -> Iterator[bytes]:
+    """The packed bytes of a part, unchecked. Raises NotFoundError (`blob-missing`) and the store's errors."""
     try:
         for chunk in store.stream(layout.blob_path(domain, part.sha256), deadline, chunk_bytes=chunk_bytes):
             deadline.check("reading a part")

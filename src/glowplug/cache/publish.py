@@ -20,7 +20,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import glowplug
 from glowplug.cache import bundle, commit, control, layout, uses
@@ -64,17 +64,25 @@ class Caps:
     bytes: int = 16 * 10**9
 
 
+_Mark: TypeAlias = "tuple[str, str, frozenset[tuple[str, str]], str]"
+
+
+def _mark(part: Part) -> _Mark:
+    """A row of a manifest, hashable: equal bytes may be there twice, under other guards."""
+    return (part.kind, *identity(part), part.sha256)
+
+
 @dataclass(frozen=True)
 class _Intent:
-    """What to do about the entry `name`: `parts` come in, and those with the digests `over` give way to them.
+    """What to do about the entry `name`: `parts` come in, and those marked in `over` give way to them.
 
     It holds as long as the manifest has exactly `seen` of this entry: the decision was made looking at these.
     """
 
     name: str
     parts: tuple[Part, ...]
-    seen: frozenset[str] = field(default_factory=frozenset)
-    over: frozenset[str] = field(default_factory=frozenset)
+    seen: frozenset[_Mark] = field(default_factory=frozenset)
+    over: frozenset[_Mark] = field(default_factory=frozenset)
 
 
 def publish(
@@ -164,13 +172,14 @@ class _Job:
         if entry is None or support is None or not self.completes(known, old, entry, support):
             return None
         part = self.upload(support, folder, known.guards, old.revision + 1 if old else 0)
-        digests = frozenset(item.sha256 for item in seen)
-        return _Intent(name, (part,), digests, digests - {known.sha256}) if part.sha256 not in digests else None
+        if old is not None and part.sha256 == old.sha256:
+            return None
+        return _Intent(name, (part,), frozenset(map(_mark, seen)), frozenset([_mark(old)] if old is not None else []))
 
     def fresh(self, entry: NewPart, support: NewPart | None, folder: Path, seen: Sequence[Part] = ()) -> _Intent:
         made = [self.upload(part, folder, self.guards, 0) for part in (support, entry) if part is not None]
-        digests = frozenset(part.sha256 for part in seen)
-        return _Intent(entry.name, tuple(made), digests, digests)
+        marks = frozenset(map(_mark, seen))
+        return _Intent(entry.name, tuple(made), marks, marks)
 
     def present(self, part: Part) -> bool:
         return self.store.head(layout.blob_path(self.key.domain, part.sha256), self.deadline) is not None
@@ -221,10 +230,10 @@ class _Job:
         if not intents and not rejections:
             uses.touch(self.store, self.key, self.deadline, self.clock)
             return PublishResult(PublishOutcome.UNCHANGED)
-        looked: list[set[str]] = []
+        looked: list[set[_Mark]] = []
 
         def decide(current: Manifest | None) -> Manifest | None:
-            looked.append({part.sha256 for part in current.parts} if current else set())
+            looked.append(set(map(_mark, current.parts)) if current else set())
             return merge(current, self.key, intents, rejections, self.caps)
 
         written = commit.change(self.store, self.path, decide, self.deadline, sign=self.sign)
@@ -232,8 +241,8 @@ class _Job:
         if written is not None and written.blocked is not None:
             return PublishResult(PublishOutcome.SKIPPED, "key_blocked")
         # What came in through a write whose answer was lost, and was built upon by others since, is in the last look.
-        there = {part.sha256 for part in written.parts} if written else looked[-1]
-        new = [part for intent in intents for part in intent.parts if part.sha256 in there - looked[0]]
+        there = set(map(_mark, written.parts)) if written else looked[-1]
+        new = [part for intent in intents for part in intent.parts if _mark(part) in there - looked[0]]
         if not new:
             return PublishResult(PublishOutcome.UNCHANGED, "rejection_recorded" if written else "")
         return PublishResult(
@@ -264,7 +273,7 @@ def merge(
     if noted.blocked is not None:
         return noted
     parts = noted.parts
-    fresh: set[str] = set()
+    fresh: set[_Mark] = set()
     for intent in intents:
         parts, taken = _with(parts, intent)
         fresh.update(taken)
@@ -290,20 +299,19 @@ def note(manifest: Manifest, rejections: Sequence[Rejection]) -> Manifest:
     return dataclasses.replace(manifest, rejections=noted, blocked=blocked)
 
 
-def _with(parts: tuple[Part, ...], intent: _Intent) -> tuple[tuple[Part, ...], set[str]]:
-    """The list with an intent carried out, unless others were faster; and the digests that came in."""
-    seen = next((part for part in parts if part.kind == ENTRY and part.sha256 in intent.seen), None)
+def _with(parts: tuple[Part, ...], intent: _Intent) -> tuple[tuple[Part, ...], set[_Mark]]:
+    """The list with an intent carried out, unless others were faster; and the marks of what came in."""
+    seen = next((part for part in parts if part.kind == ENTRY and _mark(part) in intent.seen), None)
     if seen is None:
         guards = intent.parts[0].guards
         same = [part for part in parts if identity(part)[0] == intent.name and not conflicts(part.guards, guards)]
-        expected = frozenset[str]()
+        free = not same and _has_entry(intent)
     else:
-        same = [part for part in parts if identity(part) == identity(seen)]
-        expected = intent.seen
-    if {part.sha256 for part in same} != expected or (seen is None and not _has_entry(intent)):
+        free = {_mark(part) for part in parts if identity(part) == identity(seen)} == intent.seen
+    if not free:
         return parts, set()
-    kept = tuple(part for part in parts if part.sha256 not in intent.over)
-    return (*kept, *intent.parts), {part.sha256 for part in intent.parts}
+    kept = tuple(part for part in parts if _mark(part) not in intent.over)
+    return (*kept, *intent.parts), set(map(_mark, intent.parts))
 
 
 def _has_entry(intent: _Intent) -> bool:
@@ -311,9 +319,9 @@ def _has_entry(intent: _Intent) -> bool:
     return any(part.kind == ENTRY for part in intent.parts)
 
 
-def _capped(parts: tuple[Part, ...], caps: Caps, fresh: set[str]) -> tuple[Part, ...]:
+def _capped(parts: tuple[Part, ...], caps: Caps, fresh: set[_Mark]) -> tuple[Part, ...]:
     """Without the oldest entries where there are too many; what came in just now stays."""
-    protected = {identity(part) for part in parts if part.sha256 in fresh}
+    protected = {identity(part) for part in parts if _mark(part) in fresh}
     for oldest in sorted((part for part in parts if part.kind == ENTRY), key=lambda part: part.created):
         count = sum(part.kind == ENTRY for part in parts)
         if count <= caps.entries and sum(part.size for part in parts) <= caps.bytes:

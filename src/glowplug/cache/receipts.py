@@ -27,32 +27,67 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = "parts"
 _LARGEST: Final = 64 << 20
+_COLUMNS: Final = ("path", "size", "sha256", "mode", "mtime_ns")
 
 
-def write(cache_root: Path, sha256: str, files: Sequence[File]) -> None:
+def write(cache_root: Path, sha256: str, index: Sequence[str], files: Sequence[File]) -> None:
     """Note that all files of a part are in place. A note that cannot be written is not missed."""
     with contextlib.suppress(OSError):
         folder = own_directory(cache_root) / _FOLDER
         folder.mkdir(paths.DIRECTORY_MODE, exist_ok=True)
         if not folder.is_symlink():
             rows = [[item.path, item.size, item.sha256, item.mode, item.mtime_ns] for item in files]
-            atomic.write_bytes(folder / f"{sha256}.json", canonical.encode(rows), durable=False)
+            data = canonical.encode({"index": list(index), "files": rows})
+            atomic.write_bytes(folder / f"{sha256}.json", data, durable=False)
 
 
 def read(cache_root: Path, sha256: str) -> tuple[File, ...] | None:
-    """The files of a part that was put in place, None where nothing is known of it."""
-    path = cache_root / paths.OWN / _FOLDER / f"{sha256}.json"
+    """The files of a part that was put in place, its index files first; None where nothing is known of it."""
     if not layout.is_digest(sha256):
         return None
+    path = cache_root / paths.OWN / _FOLDER / f"{sha256}.json"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as handle:
             value = json.loads(handle.read(_LARGEST))
-        names = ("path", "size", "sha256", "mode", "mtime_ns")
-        files = tuple(codec.from_json(File, dict(zip(names, row, strict=True))) for row in value)
-    except (OSError, ValueError, TypeError, RecursionError, BadInputError):
+        index = frozenset(value["index"])
+        files = [codec.from_json(File, dict(zip(_COLUMNS, row, strict=True))) for row in value["files"]]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError, BadInputError):
         return None
-    return None if any(paths.fault(item.path) for item in files) else files
+    if any(paths.fault(item.path) for item in files):
+        return None
+    return tuple(sorted(files, key=lambda item: item.path not in index))
+
+
+def in_tree(cache_root: Path) -> frozenset[str]:
+    """Digests of all parts that were put in place here."""
+    with contextlib.suppress(OSError):
+        names = [note.name.removesuffix(".json") for note in (cache_root / paths.OWN / _FOLDER).iterdir()]
+        return frozenset(name for name in names if layout.is_digest(name))
+    return frozenset()
+
+
+def set_aside(cache_root: Path, digests: frozenset[str]) -> frozenset[str]:
+    """Take parts out of the tree again: their files, except those that other parts here hold too; returns what was taken.
+
+    For parts under suspicion: a start without them is evidence only if its tree lacks them. Index files go first, so that an
+    entry is never there without what it needs. Raises OSError.
+    """
+    here = in_tree(cache_root)
+    taken = {digest: read(cache_root, digest) or () for digest in sorted(here & digests)}
+    if not taken:
+        return frozenset()
+    others = {item.path for digest in here - digests for item in read(cache_root, digest) or ()}
+    ranked = sorted(((rank, item.path) for files in taken.values() for rank, item in enumerate(files)))
+    with paths.Walker(cache_root) as walker:
+        for _, path in ranked:
+            if path not in others:
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    parent, name = walker.parent(path)
+                    os.unlink(name, dir_fd=parent)
+    for digest in taken:
+        (cache_root / paths.OWN / _FOLDER / f"{digest}.json").unlink(missing_ok=True)
+    return frozenset(taken)
 
 
 def all_there(cache_root: Path, files: Sequence[File]) -> bool:

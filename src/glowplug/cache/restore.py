@@ -66,7 +66,9 @@ def restore(
 ) -> RestoreResult:
     """Restore what the store offers for `key`; never raises for a foreseeable fault.
 
-    `skip_parts` are digests of parts that are set aside on this machine; an entry with one of them is not offered. `verify` may
+    `skip_parts` are digests of parts that are set aside on this machine: an entry with one of them is not offered, and where an
+    earlier restore put it into this tree, it is taken out again. With `already_present`, the result's `parts` are those that
+    an earlier restore put there. `verify` may
     refuse a manifest (a signature policy) by raising IntegrityError. Outcomes: `restored` (reason names what was left out, if
     anything was); `none` with the reasons of `lookup.Missing`, `blob_missing`, `quarantined`; `skipped` with `already_present`,
     `restore_off`, `min_version`; `failed` with `deadline`, `integrity`, `no_space`, `store_unavailable`, `access_denied`, `disk` …
@@ -84,6 +86,7 @@ def restore(
         )
 
     try:
+        receipts.set_aside(cache_root, skip_parts)
         found = look_up(store, key, deadline, guards=guards)
         if isinstance(found, Missing):
             return result(_outcome_of(found), found.reason)
@@ -94,7 +97,11 @@ def restore(
             return result(RestoreOutcome.NONE, "quarantined")
         wanted = [offer for offer in offers if _missing_parts(cache_root, offer)]
         if not wanted:
-            return result(RestoreOutcome.SKIPPED, "already_present")
+            there = tuple(part.sha256 for offer in offers for part in offer.parts)
+            known = receipts.in_tree(cache_root)
+            return result(
+                RestoreOutcome.SKIPPED, "already_present", _Done(tuple(digest for digest in there if digest in known))
+            )
         done = _bring(store, found.manifest.key.domain, wanted, cache_root, deadline, limits)
     except (GlowplugError, OSError) as error:
         return result(RestoreOutcome.FAILED, reason_of(error))
@@ -253,6 +260,6 @@ def _place(
         index = frozenset(part.index)
         ordered = sorted(files, key=lambda item: item.path in index)
         placed = place(staging / part.sha256, ordered, cache_root, move=True, replace=replace or part.kind == ENTRY)
-        receipts.write(cache_root, part.sha256, files)
+        receipts.write(cache_root, part.sha256, part.index, files)
         done = dataclasses.replace(done, parts=(*done.parts, part.sha256), bytes=done.bytes + placed.bytes)
     return done
