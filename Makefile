@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment engine system check formatted lint types layers fast format test bench soak demo docs lock coverage changelog clean
+.PHONY: help environment engine check formatted lint types layers fast format test bench soak demo docs lock coverage changelog clean
 
 PYTHON ?=
 ENGINE ?= vllm
@@ -30,9 +30,6 @@ environment: ## .venv: glowplug and its tools from requirements/dev.txt (every t
 	@if [ -z "$(PYTHON)" ] && [ -f .venv/glowplug-stamp ] && .venv/bin/python -c '' 2>/dev/null; \
 	then python=.venv/bin/python; else python=$$(sh dev/find-python $(PYTHON)) || exit 1; fi; \
 	"$$python" dev/environment.py --python "$$python"
-
-system: environment
-	@$(RUN) -m dev.prepare system
 
 engine: environment ## the engine environment (torch, vLLM) in the cache directory outside the checkout; minutes, once
 	@$(RUN) -m dev.prepare engine

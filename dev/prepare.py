@@ -1,8 +1,8 @@
-"""What `make test`, `make demo` and `make bench` need beyond `.venv`: system packages where allowed, the engine environment.
+"""What a target needs beyond `.venv`: system packages where they may be installed, and the engine environment.
 
-The rule (docs of the set-up in CONTRIBUTING.md): as root with CI=true, or where GLOWPLUG_TEST_REQUIRE is given, system packages
-are installed and a part that cannot be had is an error. Otherwise nothing is installed into the system; what is lacking is said,
-with its command, and `make test` goes on without (its tests skip), while `make demo`, which is nothing without an engine, stops.
+`make test` installs system packages only as root in CI or where GLOWPLUG_TEST_REQUIRE asks for parts; elsewhere it goes on
+without what is lacking, and says so (its tests skip). `make demo`, `make bench` and `make engine` are nothing without an
+engine: as root they install what it needs, otherwise they stop with the command to type.
 """
 
 from __future__ import annotations
@@ -10,52 +10,62 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from dev import system
 
-_WANTED = {
-    "test": ("engine", "browser", "bench"),
-    "bench": ("engine", "bench"),
-    "demo": ("engine",),
-    "engine": ("engine",),
-    "system": ("engine", "browser", "bench"),
+
+@dataclass(frozen=True)
+class Target:
+    """The parts a target uses, and whether it can do without those that are lacking and not required."""
+
+    parts: tuple[str, ...]
+    forgiving: bool = False
+
+
+TARGETS: Mapping[str, Target] = {
+    "test": Target(("engine", "browser", "tools"), forgiving=True),
+    "bench": Target(("engine", "tools")),
+    "demo": Target(("engine",)),
+    "engine": Target(("engine",)),
 }
-_USES_ENGINE = {"test", "bench", "demo", "engine"}
 
 
-def main(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
-    """Prepare for one target; 0 when it may start."""
-    (target,) = arguments
-    required = frozenset(filter(None, environ.get("GLOWPLUG_TEST_REQUIRE", "").split(",")))
-    parts = _WANTED[target]
-    if _may_install(environ, required) and (status := system.install(parts)) and target != "test":
-        return status
-    without = {part for part in parts if system.lacking(part)}
-    for part in sorted(without):
-        _say_lacking(part)
-    if required & without:
-        return 1
-    if target not in _USES_ENGINE:
-        return 0
-    if "engine" not in without and _build_engine() == 0:
-        return 0
-    return 0 if target == "test" and "engine" not in required else 1
-
-
-def _may_install(environ: Mapping[str, str], required: frozenset[str]) -> bool:
-    return os.geteuid() == 0 and (environ.get("CI") == "true" or bool(required))
-
-
-def _say_lacking(part: str) -> None:
-    needs = system.lacking(part)
-    print(f"set-up: {part}: {', '.join(need.what for need in needs)} not found", file=sys.stderr)
-    print(f"hint: {system.install_command(needs)}", file=sys.stderr, flush=True)
-
-
-def _build_engine() -> int:
-    """Build the engine environment or find it built (`lab.engine` shows its own progress)."""
+def build_engine() -> int:
+    """Build the engine environment or find it built (`lab.engine` shows its own progress); 0 when it is there."""
     return subprocess.run([sys.executable, "-m", "lab.engine"], stdin=subprocess.DEVNULL, check=False).returncode
+
+
+def prepare(
+    target: Target, environ: Mapping[str, str], *, root: bool, build: Callable[[], int] = build_engine
+) -> frozenset[str]:
+    """Bring what the target's parts need; returns the parts that it cannot do without and that are lacking all the same."""
+    required = frozenset(filter(None, environ.get("GLOWPLUG_TEST_REQUIRE", "").split(",")))
+    if root and (not target.forgiving or required or environ.get("CI") == "true"):
+        system.install(target.parts)
+    without = {part for part in target.parts if system.lacking(part)}
+    for part in sorted(without):
+        needs = system.lacking(part)
+        _say(f"{part}: {', '.join(need.what for need in needs)} not found; {system.install_command(needs)}")
+    if "engine" not in without and build() != 0:
+        without.add("engine")
+    if target.forgiving and without:
+        _say(f"tests that need {', '.join(sorted(without))} will not run")
+    return frozenset(without & required if target.forgiving else without)
+
+
+def _say(text: str) -> None:
+    print(f"set-up: {text}", file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prepare for the target of this name; 0 when it may start."""
+    (name,) = arguments
+    wanting = prepare(TARGETS[name], os.environ, root=os.geteuid() == 0)
+    if wanting:
+        print(f"error: make {name} cannot do without: {', '.join(sorted(wanting))}", file=sys.stderr)
+    return 1 if wanting else 0
 
 
 if __name__ == "__main__":

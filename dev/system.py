@@ -1,8 +1,7 @@
 """System packages that parts of the tests need, and the one place that knows their names.
 
-`tests/parts.py` quotes the command when a part is lacking; `make test` runs it where that is allowed: as root, and with CI=true
-or GLOWPLUG_TEST_REQUIRE set. Nothing is installed on a developer's machine unasked. Runs on any Python ≥ 3.11 without packages;
-started as `python -m dev.system PART…` it installs what those parts lack.
+`tests/parts.py` quotes the command when a part is lacking; `dev/prepare.py` decides where it is run. Runs on any Python ≥ 3.11
+without packages; started as `python -m dev.system PART…` it installs what those parts lack.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "s3": (),
     "ninja": (),
     "browser": (Need("Chromium", "chromium", _command(*CHROMIUM_NAMES)),),
-    "bench": (
+    "tools": (
         Need("zstd", "zstd", _command("zstd")),
         Need("curl", "curl", _command("curl")),
     ),

@@ -1,0 +1,117 @@
+"""Which interpreter is chosen, what may be installed, and when a lacking part stops a target."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dev import prepare, system
+from tests.repo import tree
+
+
+def _find(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", str(tree.ROOT / "dev" / "find-python"), *arguments],
+        env={"PATH": str(directory)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _interpreter(path: Path, *, suits: bool) -> None:
+    path.write_text(f"#!/bin/sh\nexit {0 if suits else 1}\n")
+    path.chmod(0o755)
+
+
+def test_the_newest_python_that_suits_is_chosen(tmp_path: Path) -> None:
+    _interpreter(tmp_path / "python3.13", suits=False)  # no venv, say
+    _interpreter(tmp_path / "python3.12", suits=True)
+    _interpreter(tmp_path / "python3", suits=True)
+    assert _find(tmp_path).stdout == f"{tmp_path}/python3.12\n"
+
+
+def test_a_named_python_is_the_only_one_considered(tmp_path: Path) -> None:
+    _interpreter(tmp_path / "python3.12", suits=True)
+    _interpreter(tmp_path / "mine", suits=False)
+    done = _find(tmp_path, "mine")
+    assert done.returncode == 1
+    assert "no mine of version 3.11 or later" in done.stderr
+
+
+def test_without_one_the_command_that_brings_it_is_said(tmp_path: Path) -> None:
+    done = _find(tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "hint: apt-get install python3 python3-venv" in done.stderr
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The packages on a pretended machine; `install` is what apt-get would do."""
+    there: set[str] = set()
+
+    def need(part: str) -> system.Need:
+        return system.Need(part, f"{part}-package", lambda: f"{part}-package" in there)
+
+    needs = {part: (need(part),) for part in ("engine", "browser", "tools")}
+    monkeypatch.setattr(system, "NEEDS", needs)
+
+    def install(parts: tuple[str, ...]) -> int:
+        there.update(f"{part}-package" for part in parts)
+        return 0
+
+    monkeypatch.setattr(system, "install", install)
+    return there
+
+
+@pytest.mark.parametrize(
+    ("target", "root", "environ", "installs"),
+    [
+        ("test", True, {}, False),
+        ("test", True, {"CI": "true"}, True),
+        ("test", True, {"GLOWPLUG_TEST_REQUIRE": "engine"}, True),
+        ("test", False, {"CI": "true", "GLOWPLUG_TEST_REQUIRE": "engine"}, False),
+        ("demo", True, {}, True),
+        ("demo", False, {}, False),
+        ("bench", True, {}, True),
+    ],
+)
+def test_who_may_install_what(
+    machine: set[str], target: str, root: bool, environ: dict[str, str], installs: bool
+) -> None:
+    prepare.prepare(prepare.TARGETS[target], environ, root=root, build=lambda: 0)
+    assert bool(machine) == installs
+
+
+@pytest.mark.parametrize(
+    ("target", "environ", "stops_for"),
+    [
+        ("test", {}, set()),
+        ("test", {"GLOWPLUG_TEST_REQUIRE": "s3"}, set()),
+        ("test", {"GLOWPLUG_TEST_REQUIRE": "s3,engine,browser"}, {"engine", "browser"}),
+        ("demo", {}, {"engine"}),
+        ("bench", {}, {"engine", "tools"}),
+    ],
+)
+@pytest.mark.usefixtures("machine")
+def test_what_is_lacking_stops_a_target_that_cannot_do_without(
+    target: str, environ: dict[str, str], stops_for: set[str]
+) -> None:
+    def build() -> int:
+        pytest.fail("an engine environment of 6 GB for a machine that cannot use it")
+
+    assert prepare.prepare(prepare.TARGETS[target], environ, root=False, build=build) == stops_for
+
+
+def test_an_engine_that_cannot_be_built_counts_as_lacking(machine: set[str]) -> None:
+    machine.update({"engine-package", "browser-package", "tools-package"})
+    for target, stops_for in (("test", set()), ("demo", {"engine"})):
+        assert prepare.prepare(prepare.TARGETS[target], {}, root=False, build=lambda: 1) == stops_for
+
+
+def test_the_command_to_type_names_every_lacking_package_once() -> None:
+    one, other = (system.Need(name, name, lambda: False) for name in ("g++", "zstd"))
+    assert system.install_command([one, other]).endswith("apt-get install g++ zstd")
+    assert system.install_command([]) == ""
