@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 UNRECOGNISED: Final = "no line of an engine that glowplug knows"
 _PIECE: Final = 1 << 20
 _LONGEST_LINE: Final = 1 << 16
-_BREAK: Final = re.compile(rb"[\r\n]+")
 _SLOW_LOAD: Final = 10.0
 """Compile seconds from which a log's "hit" is worth a second look; true hits measured on vLLM 0.32 took 0.4 to 7 s."""
 _EVIDENCE: Final = 12
+_LAYOUT: Final = ("tp", "pp", "dp")
 
 
 class Bytes(Protocol):
@@ -50,9 +50,10 @@ def lines(stream: Bytes) -> Iterator[str]:
     """Lines of a stream of any bytes, cut at 64 KiB; the carriage returns of progress bars end a line too."""
     rest = b""
     while piece := stream.read(_PIECE):
-        *whole, rest = _BREAK.split(rest + piece)
+        *whole, rest = (rest + piece).replace(b"\r", b"\n").split(b"\n")
         for line in whole:
-            yield line[:_LONGEST_LINE].decode("utf-8", "replace")
+            if line:
+                yield line[:_LONGEST_LINE].decode("utf-8", "replace")
         rest = rest[:_LONGEST_LINE]
     if rest:
         yield rest.decode("utf-8", "replace")
@@ -74,7 +75,7 @@ def from_log(
     """
     signatures = [item for item in SIGNATURES if item.engine in readers and engine in {None, item.engine}]
     known = {item.engine for item in signatures}
-    plain = [item for item in readers if item not in known and engine in {None, item}]
+    plain = [item for item in readers if item not in known and engine == item]
     watches = [_Watch(readers[item.engine], item) for item in signatures]
     watches += [_Watch(readers[item], _silent(item)) for item in plain]
     stamps = MomentReader(now)
@@ -89,7 +90,7 @@ def from_log(
 def _silent(engine: str) -> Signature:
     """For an engine whose log has no marks of its own: the whole log is one start."""
     never = re.compile(r"(?!)")
-    return Signature(engine, never, never, never, never, never, never, ())
+    return Signature(engine, never, never, never, never, never, never, never, ())
 
 
 @dataclass
@@ -116,22 +117,27 @@ class _Watch:
 
     def feed(self, text: str, moment: float | None) -> None:
         own = bool(self.signature.line.match(text))
+        telling = bool(self.signature.telling.search(text))
         self.recognised += own
-        if self._begins(text):
+        if telling and self._begins(text):
             self._begin()
         self._date(text, moment, own=own)
+        if telling:
+            self._note(text)
+        if not self.serving:
+            self.digest.update(text.encode("utf-8", "replace") + b"\n")
+        self.reader.feed(text, self._at())
+
+    def _note(self, text: str) -> None:
         for fact in self.signature.facts:
             found = fact.match(text)
             if found:
-                self.facts = {**found.groupdict(), **self.facts}
+                self.facts |= {name: word for name, word in found.groupdict().items() if name not in self.facts}
         self.over = self.over or bool(self.signature.done.match(text))
         if not self.serving and self.signature.ready.match(text):
             self.serving = self.over = True
             self.recognised += 1
             self.ready = self._at() if self.dated else None
-        if not self.serving:
-            self.digest.update(text.encode("utf-8", "replace") + b"\n")
-        self.reader.feed(text, self._at())
 
     def _begins(self, text: str) -> bool:
         if self.signature.banner.match(text):
@@ -198,17 +204,18 @@ def _start(watch: _Watch | None, name: str, *, given: str | None) -> Start:
         source="log",
         started_at=_iso(watch.origin),
         workload={**_workload(facts), "log": name, "starts_in_log": max(1, watch.starts)},
-        fingerprint={key: Fact(text, "observed:log") for key, text in facts.items()},
+        fingerprint={key: Fact(int(text) if key in _LAYOUT else text, "observed:log") for key, text in facts.items()},
         verdict=verdict(trace),
         phases=phases if watch.dated else (),
-        weights=Weights(trace.weights_bytes, trace.weights_seconds),
+        # 0 s is what a progress bar says that ended within the second in which it began: not known, rather than no time.
+        weights=Weights(trace.weights_bytes, trace.weights_seconds or None),
         engine_init_seconds=trace.engine_init_seconds,
         ready_seconds=watch.ready,
     )
 
 
 def _workload(facts: Mapping[str, str]) -> dict[str, object]:
-    layout = {name: int(facts[name]) for name in ("tp", "pp", "dp") if name in facts}
+    layout = {name: int(facts[name]) for name in _LAYOUT if name in facts}
     shown: dict[str, object] = {key: text for key, text in facts.items() if key not in layout}
     return {**shown, "layout": layout} if layout else shown
 
@@ -233,7 +240,7 @@ def verdict(trace: Trace) -> Verdict:
         reason = f"loaded {len(trace.loaded)}, compiled {len(trace.compiled)} anew: {trace.compiled[0]}"
         return Verdict(Compile.PARTIAL, seconds, reason, evidence)
     if fresh and not trace.loaded:
-        return Verdict(Compile.MISS, seconds, f"compiled {fresh[0]}", evidence)
+        return Verdict(Compile.MISS, seconds, f"compiled: {fresh[0]}", evidence)
     if trace.loaded:
         slow = seconds is not None and seconds >= _SLOW_LOAD
         reason = f"loaded, yet {seconds:.0f} s of compilation: its support files may be missing" if slow else ""

@@ -71,7 +71,10 @@ def comparison_text(
     starts: Sequence[Start], comparison: Comparison, names: Sequence[str], *, glyphs: Glyphs = UNICODE
 ) -> str:
     """A column for each start, a row for each phase, differences to the first in brackets, and what explains most of them."""
-    shown = [_clean(name) or start.id for name, start in zip(names, starts, strict=True)]
+    shown = [
+        _clean(name) or _clean(start.id) or str(place)
+        for place, (name, start) in enumerate(zip(names, starts, strict=True), 1)
+    ]
     rows = [["", *[_shorten(name, 26) for name in shown]]]
     rows += [["verdict", *comparison.verdicts]]
     rows += [_cells(row) for row in comparison.rows]
@@ -89,7 +92,7 @@ def comparison_text(
     if comparison.explains:
         what = comparison.explains
         direction = "slower" if what.seconds > 0 else "faster"
-        other = next((name for name, start in zip(shown, starts, strict=True) if start.id == what.start), what.start)
+        other = next((name for name, start in zip(shown, starts, strict=True) if start.id == what.start), "another")
         lines.append("")
         lines.append(
             f"{other} is {direction}: {_words(what.phase)} explains {what.share:.0%} of it "
@@ -118,7 +121,7 @@ def _title(start: Start, name: str) -> Iterable[str]:
         yield _shorten(_clean(str(start.workload["model"])), 60)
     layout = start.workload.get("layout")
     if isinstance(layout, dict):
-        sizes = [f"{key} {value}" for key, value in layout.items() if value not in {1, None}]
+        sizes = [f"{key} {value}" for key, value in layout.items() if value not in (1, None)]
         yield from [_clean(", ".join(sizes))] if sizes else []
     if name:
         yield _shorten(_clean(name), 50)
@@ -139,7 +142,8 @@ def _verdict(start: Start) -> str:
 
 def _figures(start: Start) -> Iterable[str]:
     if start.ready_seconds is not None:
-        yield f"ready after {_style(format_seconds(start.ready_seconds), 1)}"
+        since = " (since the first line of the log)" if start.source == "log" else ""
+        yield f"ready after {_style(format_seconds(start.ready_seconds), 1)}{since}"
     else:
         yield "not seen ready"
     if start.engine_init_seconds is not None:

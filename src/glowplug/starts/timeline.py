@@ -100,7 +100,7 @@ def _settled(claims: Iterable[_Claim]) -> list[_Claim]:
     settled: list[_Claim] = []
     for claim in sorted(claims, key=lambda item: (item.start, -item.end, item.name)):
         late = settled[-1].end - claim.start if settled else 0
-        if 0 < late <= _JITTER and claim.end > settled[-1].end and claim.start > settled[-1].start:
+        if 0 < late <= _JITTER and claim.end >= settled[-1].end and claim.start > settled[-1].start:
             settled.append(_Claim(claim.start + late, claim.end + late, claim.name, claim.source))
         else:
             settled.append(claim)
