@@ -275,8 +275,8 @@ def _peel_torchrun(words: list[str], variables: dict[str, str]) -> _Peeled:
     environ = {**variables, **_world(options, variables)}
     if no_python:
         return rest, environ
-    # torchrun's own interpreter runs the script; its shebang names it, so argv[0] stays the way to find it.
-    interpreter = words[0] if is_python(words[0]) else "python3"
+    # torchrun starts its own interpreter, which lies beside it.
+    interpreter = words[0] if is_python(words[0]) else words[0][: -len(_base(words[0]))] + "python3"
     return [interpreter, *(["-m"] if module else []), *rest], environ
 
 

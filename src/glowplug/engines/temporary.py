@@ -13,6 +13,7 @@ _PARTS: Final = re.compile(
     r"|.+\.\d+\.tmp"  # vLLM's AOT model: model.<pid>.tmp
     r"|.+\.tmp|\.tmp.*"
     r"|tmp\.pid_\d+_.*"  # triton/runtime/cache.py: a directory tmp.pid_<pid>_<uuid>
+    r"|tmp[a-z0-9_]{8}"  # Python's tempfile, as vLLM's AOT save and modelinfos use it
     r"|\.glowplug-tmp-.*"
     r"|\.nfs[0-9a-f]+)"
 )
