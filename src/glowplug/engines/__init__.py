@@ -1,1 +1,2 @@
-"""What glowplug knows about engines: one folder each, behind the contract of `adapter.py`. Tables explain, they gate nothing."""
+"""What glowplug knows about engines: one folder each, behind the contract of `adapter.py`. Tables explain, they gate
+nothing."""

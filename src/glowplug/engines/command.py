@@ -1,8 +1,9 @@
 """Command lines as people write them → the program that finally runs.
 
-Pod specs and shells wrap engines in many ways: `sh -c "exec …"`, `/usr/bin/env A=b`, `tini --`, `numactl`, `torchrun`. The key must
-not depend on the wrapping, so wrappers are peeled off here, once for all adapters. What cannot be followed by reading alone is
-called opaque, with the reason, and never guessed: a wrong guess would offer artifacts of another configuration.
+Pod specs and shells wrap engines in many ways: `sh -c "exec …"`, `/usr/bin/env A=b`, `tini --`, `numactl`,
+`torchrun`. The key must not depend on the wrapping, so wrappers are peeled off here, once for all adapters. What
+cannot be followed by reading alone is called opaque, with the reason, and never guessed: a wrong guess would offer
+artifacts of another configuration.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
-from typing import Callable, Final, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Final, Optional
 
 from glowplug.engines.adapter import Invocation
 from glowplug.engines.shell import OpaqueError, follow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _DEPTH: Final = 16
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
@@ -63,7 +67,8 @@ class Program:
 
 
 def resolve_references(words: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
-    """`$(VAR)` as kubelet replaces it in `command` and `args` before a container starts; unknown names stay, `$$` is `$`."""
+    """`$(VAR)` as kubelet replaces it in `command` and `args` before a container starts; unknown names stay, `$$` is
+    `$`."""
 
     def replace(match: re.Match[str]) -> str:
         if match.group(1) is None:

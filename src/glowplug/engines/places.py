@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from glowplug.engines.adapter import Placement
 from glowplug.host import user
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 def below(path: str, root: str) -> bool:
@@ -23,7 +26,8 @@ def placed(
     free: Sequence[str] = (),
     escapes: Sequence[str] = (),
 ) -> Placement:
-    """`wanted` minus what the user has set. A kept directory outside the root costs the hit, unless its name is in `free`."""
+    """`wanted` minus what the user has set. A kept directory outside the root costs the hit, unless its name is in
+    `free`."""
     variables: dict[str, str] = {}
     kept: dict[str, str] = {}
     said: list[str] = []
@@ -44,7 +48,8 @@ def placed(
 
 
 def home_and_temporary(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Directories outside any cache root where torch, Triton, FlashInfer, DeepGEMM and CUDA leave output by default."""
+    """Directories outside any cache root where torch, Triton, FlashInfer, DeepGEMM and CUDA leave output by
+    default."""
     found: list[str] = []
     temporary = next((environ[name] for name in ("TMPDIR", "TEMP", "TMP") if environ.get(name)), "/tmp")  # noqa: S108
     account = "".join("_" if character in '\\/:*?"<>|' else character for character in user.name(environ))

@@ -1,21 +1,23 @@
 """Which engines there are. Order is the order in which they are asked whether a command line is theirs.
 
-`torch` is never asked: any program could be one that compiles, so it has to be named. Engines that are known by name only are
-recognised so that a start can say `engine_not_supported` instead of knowing nothing.
+`torch` is never asked: any program could be one that compiles, so it has to be named. Engines that are known by name
+only are recognised so that a start can say `engine_not_supported` instead of knowing nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Optional
+from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.core.errors import UsageError
 from glowplug.engines.adapter import Adapter, Invocation, Launch, ReadText
 from glowplug.engines.command import python_program
 from glowplug.engines.torch.adapter import Torch
 from glowplug.engines.vllm.adapter import Vllm
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ADAPTERS: Final[tuple[Adapter, ...]] = (Vllm(), Torch())
 UNSUPPORTED: Final = ("sglang", "tensorrt-llm")
@@ -31,8 +33,8 @@ _SCRIPTS: Final = {"sglang": "sglang", "trtllm-serve": "tensorrt-llm", "trtllm-l
 class Recognition:
     """Which engine a command line starts.
 
-    `adapter` and `launch` are None where there is nothing to work with; `reason` then is `engine_not_supported` (`engine` names
-    it), `engine_unknown`, or `command_opaque: why`.
+    `adapter` and `launch` are None where there is nothing to work with; `reason` then is `engine_not_supported`
+    (`engine` names it), `engine_unknown`, or `command_opaque: why`.
     """
 
     engine: str
@@ -47,7 +49,8 @@ def by_name(name: str) -> Optional[Adapter]:
 
 
 def local_text(path: str) -> str:
-    """The text of a small file of this machine. Raises OSError, or ValueError for one that is too large or no text."""
+    """The text of a small file of this machine. Raises OSError, or ValueError for one that is too large or no
+    text."""
     with Path(path).open("rb") as handle:
         data = handle.read(_LARGEST_CONFIG + 1)
     if len(data) > _LARGEST_CONFIG:
@@ -62,7 +65,8 @@ def recognise(
     *,
     read_text: ReadText = local_text,
 ) -> Recognition:
-    """The engine that an invocation starts. Raises UsageError for an unknown name and for what the engine would refuse.
+    """The engine that an invocation starts. Raises UsageError for an unknown name and for what the engine would
+    refuse.
 
     `environ` replaces the invocation's environment where the caller knows a better one (a pod's, say).
     """

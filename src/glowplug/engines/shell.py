@@ -1,21 +1,26 @@
 """A `sh -c` script as the list of its commands, as far as reading can go.
 
-Pods start engines through one-line shell scripts (`set -e; export A=b; exec vllm serve "$MODEL" …`). Those are straight lines that
-can be followed without running them: quotes, continuation lines, `$VAR`, `${VAR:-x}`, `"$@"`. Anything whose outcome depends on
-running something (substitution, conditions, loops, other files) raises `OpaqueError` with the reason: a guess would become a wrong key.
+Pods start engines through one-line shell scripts (`set -e; export A=b; exec vllm serve "$MODEL" …`). Those are
+straight lines that can be followed without running them: quotes, continuation lines, `$VAR`, `${VAR:-x}`, `"$@"`.
+Anything whose outcome depends on running something (substitution, conditions, loops, other files) raises
+`OpaqueError` with the reason: a guess would become a wrong key.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 _OPERATORS: Final = ("&&", "||", ";;", ">>", "<<", ">&", "<&", "&>", ";", "&", "|", "(", ")", "<", ">", "\n")
 _SEPARATORS: Final = frozenset({";", "\n", "&&"})
 _REDIRECTIONS: Final = frozenset({">", ">>", "<", ">&", "<&", "&>"})
+_READERS: Final = frozenset({"tee", "cat", "ts"})
 _SPLITTERS: Final = " \t\n"
 _KEYWORDS: Final = frozenset(
     {
@@ -50,7 +55,8 @@ class OpaqueError(Exception):
 
 @dataclass(frozen=True)
 class Word:
-    """A word before expansion: pieces of literal text and of references, each quoted or not. `plain`: no piece was quoted."""
+    """A word before expansion: pieces of literal text and of references, each quoted or not. `plain`: no piece was
+    quoted."""
 
     pieces: tuple[tuple[str, str, bool], ...]
     """(kind, text, quoted) with kind `text` or `ref`."""
@@ -107,33 +113,41 @@ class _Lexer:
         elif character == "#" and not self.open:
             end = script.find("\n", at)
             self.at = len(script) if end < 0 else end
-        elif character == "\\":
-            if at + 1 >= len(script):
-                raise OpaqueError("a backslash at the end of the script")
-            self._add("text", script[at + 1], quoted=True)
-            self.at += 2
+        elif character in "\\'\"$`":
+            self._quoting(character)
+        else:
+            self._operator_or_text()
+
+    def _quoting(self, character: str) -> None:
+        if character == "\\":
+            self._escape()
         elif character == "'":
-            end = script.find("'", at + 1)
-            if end < 0:
-                raise OpaqueError("an unbalanced quote")
-            self._add("text", script[at + 1 : end], quoted=True)
-            self.at = end + 1
+            self._single_quotes()
         elif character == '"':
             self._double_quotes()
         elif character == "$":
             self._reference(quoted=False)
-        elif character == "`":
-            raise OpaqueError("a command substitution")
         else:
-            self._operator_or_text()
+            raise OpaqueError("a command substitution")
+
+    def _escape(self) -> None:
+        if self.at + 1 >= len(self.script):
+            raise OpaqueError("a backslash at the end of the script")
+        self._add("text", self.script[self.at + 1], quoted=True)
+        self.at += 2
+
+    def _single_quotes(self) -> None:
+        end = self.script.find("'", self.at + 1)
+        if end < 0:
+            raise OpaqueError("an unbalanced quote")
+        self._add("text", self.script[self.at + 1 : end], quoted=True)
+        self.at = end + 1
 
     def _operator_or_text(self) -> None:
         for operator in _OPERATORS:
             if self.script.startswith(operator, self.at):
-                # A digit right before a redirection is its file descriptor, not a word.
-                if operator in _REDIRECTIONS and self.open and self.pieces and self.pieces[-1][1].isdigit():
-                    if len(self.pieces) == 1 and not self.pieces[0][2]:
-                        self.pieces, self.open = [], False
+                if operator in _REDIRECTIONS and self._is_descriptor():
+                    self.pieces, self.open = [], False
                 self._close()
                 self.tokens.append(operator)
                 self.at += len(operator)
@@ -142,6 +156,10 @@ class _Lexer:
         while self.at < len(self.script) and self.script[self.at] not in " \t\r\n\\'\"$`;&|()<>":
             self.at += 1
         self._add("text", self.script[start : self.at], quoted=False)
+
+    def _is_descriptor(self) -> bool:
+        """Whether the word so far is a bare number, which right before a redirection is its file descriptor."""
+        return len(self.pieces) == 1 and self.pieces[0][1].isdigit() and not self.pieces[0][2]
 
     def _double_quotes(self) -> None:
         self.open = True
@@ -220,40 +238,39 @@ def follow(script: str, zero: str, arguments: Sequence[str], environ: Mapping[st
 
 
 def _commands(tokens: Sequence[Word | str]) -> list[list[Word]]:
+    """The words of each command of a straight line, redirections left out."""
     commands: list[list[Word]] = []
-    current: list[Word] = []
-    skip = False
-    piped = False
-    for token in tokens:
-        if isinstance(token, Word):
-            if skip:
-                skip = False
-            elif piped:
-                if token.raw.rpartition("/")[2] != "tee" and not current:
-                    raise OpaqueError("a pipeline")
-                current.append(token)
-            else:
-                current.append(token)
-            continue
-        if token in _REDIRECTIONS:
-            if skip:
-                raise OpaqueError("a redirection that is not one")
-            skip = True
-        elif token in _SEPARATORS:
-            if piped:
-                current, piped = [], False
-            elif current:
-                commands.append(current)
-            current, skip = [], False
-        elif token == "|" and not piped and current:
-            # `engine … | tee log` is still the engine with this environment; what follows only reads its output.
-            commands.append(current)
-            current, piped = [], True
+    segment: list[Word | str] = []
+    for item in (*tokens, ";"):
+        if isinstance(item, str) and item in _SEPARATORS:
+            command = _command(segment)
+            commands += [command] if command else []
+            segment = []
         else:
-            raise OpaqueError(f"the shell operator {token!r}")
-    if current and not piped:
-        commands.append(current)
+            segment.append(item)
     return commands
+
+
+def _command(segment: Sequence[Word | str]) -> list[Word]:
+    if "|" in segment:
+        # `engine … | tee log` is still the engine with this environment; what follows only reads its output.
+        at = segment.index("|")
+        after = _command(segment[at + 1 :])
+        if not after or after[0].raw.rpartition("/")[2] not in _READERS:
+            raise OpaqueError("a pipeline")
+        segment = segment[:at]
+    words: list[Word] = []
+    target_follows = False
+    for item in segment:
+        if isinstance(item, Word):
+            if not target_follows:
+                words.append(item)
+            target_follows = False
+        elif item in _REDIRECTIONS and not target_follows:
+            target_follows = True
+        else:
+            raise OpaqueError(f"the shell operator {item!r}")
+    return words
 
 
 @dataclass
@@ -266,7 +283,8 @@ class _State:
     arguments: list[str]
 
     def execute(self, command: Sequence[Word], *, last: bool) -> list[str] | None:
-        """The words of a program to start, None for a command that only changes the shell's state or the machine's."""
+        """The words of a program to start, None for a command that only changes the shell's state or the
+        machine's."""
         assignments, rest = self._assignments(command)
         if not rest:
             for name, value in assignments:
@@ -354,8 +372,7 @@ class _State:
             fields.append(current)
         return fields
 
-    def _piece(self, kind: str, text: str, quoted: bool) -> str:  # noqa: FBT001 - a piece is this triple
-        del quoted
+    def _piece(self, kind: str, text: str, _: bool) -> str:
         return text if kind == "text" else self._value(text)
 
     def _value(self, reference: str) -> str:

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 Row = Mapping[str, str]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def table(package: str, name: str) -> tuple[Row, ...]:
     """The rows of `data/<name>.csv` of a package. Lines that start with `#` say where the facts come from."""
     return tuple(csv.DictReader(line for line in _lines(package, name) if not line.startswith("#")))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def source(package: str, name: str) -> str:
     """The comment lines at the head of a table, joined: where its facts come from."""
     return " ".join(line.lstrip("# ").strip() for line in _lines(package, name) if line.startswith("#"))

@@ -1,6 +1,8 @@
-"""Names of temporary files and locks that torch, Triton, FlashInfer, DeepGEMM and glowplug leave when they are interrupted.
+"""Names of temporary files and locks that torch, Triton, FlashInfer, DeepGEMM and glowplug leave when they are
+interrupted.
 
-Engines name them by process id only, so in two pods they collide; they are never packed, and a restarted container removes them.
+Engines name them by process id only, so in two pods they collide; they are never packed, and a restarted container
+removes them.
 """
 
 from __future__ import annotations

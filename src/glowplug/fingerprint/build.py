@@ -1,24 +1,28 @@
 """A launch and its surroundings → fingerprint: every value with its source, and the key, if all of it is known.
 
-One function for every party: `run`, `fingerprint` and the pod's launcher call it with what they can see, so the same start has the same
-key digest wherever it is seen. A field that cannot be known is never filled in: the key is then None and the field is named in `unknown`.
+One function for every party: `run`, `fingerprint` and the pod's launcher call it with what they can see, so the same
+start has the same key digest wherever it is seen. A field that cannot be known is never filled in: the key is then
+None and the field is named in `unknown`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Optional
+from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.core import redact
 from glowplug.core.documents.fingerprint import GUARDS, Fact, Fingerprint, Key
-from glowplug.engines.adapter import Adapter, Invocation, Launch
 from glowplug.fingerprint import hardware as hardware_module
 from glowplug.fingerprint import software as software_module
-from glowplug.fingerprint.hardware import Hardware
-from glowplug.fingerprint.software import Software
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from glowplug.engines.adapter import Adapter, Invocation, Launch
+    from glowplug.fingerprint.hardware import Hardware
+    from glowplug.fingerprint.software import Software
 
 _COMMAND: Final = "observed:command"
 _ENVIRONMENT: Final = "observed:environment"
@@ -40,9 +44,9 @@ def fingerprint(
 ) -> Fingerprint:
     """The fingerprint of a start on this machine.
 
-    `environ`: the engine's environment, by default the invocation's. `software`, `hardware`: what is known of another machine; by default
-    this one is looked at. `model_config_sha256` and `image_digest` are guards that only the caller can know (a config.json in a store;
-    one in a local directory is read here). Raises nothing.
+    `environ`: the engine's environment, by default the invocation's. `software`, `hardware`: what is known of another
+    machine; by default this one is looked at. `model_config_sha256` and `image_digest` are guards that only the
+    caller can know (a config.json in a store; one in a local directory is read here). Raises nothing.
     """
     variables = invocation.environ if environ is None else environ
     software = software or software_module.look(invocation.argv, variables, adapter.distributions)
@@ -120,7 +124,8 @@ def _shown(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(value: str) -> str:
-    """Text that is Unicode: bytes of an argument that are not UTF-8 are written as escapes, so that they can be digested."""
+    """Text that is Unicode: bytes of an argument that are not UTF-8 are written as escapes, so that they can be
+    digested."""
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") if _strange(value) else value
 
 

@@ -1,20 +1,24 @@
-"""The processor that code is compiled for: NVML's name of the GPU as this process sees it, else the CPU's instruction sets.
+"""The processor that code is compiled for: NVML's name of the GPU as this process sees it, else the CPU's instruction
+sets.
 
-`NVIDIA_VISIBLE_DEVICES` is not looked at: it is an order to the container runtime, which has long been carried out, and device plug-ins set
-it to `void` while they pass GPUs in. `CUDA_VISIBLE_DEVICES` is read as the CUDA driver reads it.
+`NVIDIA_VISIBLE_DEVICES` is not looked at: it is an order to the container runtime, which has long been carried out,
+and device plug-ins set it to `void` while they pass GPUs in. `CUDA_VISIBLE_DEVICES` is read as the CUDA driver reads
+it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Optional
+from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.core.documents.fingerprint import Fact
 from glowplug.host import cpu, nvml
 from glowplug.host.nvml import Gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _PROC: Final = Path("/proc/driver/nvidia/gpus")
 _AMD: Final = Path("/dev/kfd")
@@ -22,7 +26,8 @@ _AMD: Final = Path("/dev/kfd")
 
 @dataclass(frozen=True)
 class Hardware:
-    """`gpu` is None where it cannot be known, with `why`. `accelerated`: whether it is a GPU at all. `capability` like `9.0`, or ""."""
+    """`gpu` is None where it cannot be known, with `why`. `accelerated`: whether it is a GPU at all. `capability`
+    like `9.0`, or ""."""
 
     gpu: Optional[Fact]
     machine: Fact
@@ -32,7 +37,8 @@ class Hardware:
 
 
 def look(environ: Mapping[str, str], *, cpu_build: bool = False) -> Hardware:
-    """This machine as an engine with this environment sees it. `cpu_build`: the engine uses no GPU whatever is there."""
+    """This machine as an engine with this environment sees it. `cpu_build`: the engine uses no GPU whatever is
+    there."""
     machine = Fact(os.uname().machine, "observed:uname")
     processor = Fact(cpu.here(), "observed:/proc/cpuinfo")
     if cpu_build:
@@ -76,10 +82,11 @@ def from_proc(directory: Path) -> Sequence[Gpu]:
 
 
 def visible(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> Optional[Sequence[Gpu]]:
-    """The GPUs that CUDA offers under CUDA_VISIBLE_DEVICES, None where the variable cannot be matched with NVML's order.
+    """The GPUs that CUDA offers under CUDA_VISIBLE_DEVICES, None where the variable cannot be matched with NVML's
+    order.
 
-    CUDA stops at the first entry that names no device. Its numbers follow NVML's order only with CUDA_DEVICE_ORDER=PCI_BUS_ID;
-    where all GPUs are of one kind that makes no difference.
+    CUDA stops at the first entry that names no device. Its numbers follow NVML's order only with
+    CUDA_DEVICE_ORDER=PCI_BUS_ID; where all GPUs are of one kind that makes no difference.
     """
     wanted = environ.get("CUDA_VISIBLE_DEVICES")
     if wanted is None:

@@ -1,7 +1,7 @@
 """F of the command line: a fingerprint somebody hands in, in one of three forms, → key and guards.
 
-The flat form is written by hand and by other tools; the others are glowplug's own documents. A digest in such a document is not believed:
-people edit a field to ask "what if".
+The flat form is written by hand and by other tools; the others are glowplug's own documents. A digest in such a
+document is not believed: people edit a field to ask "what if".
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _LARGEST_SIZE: Final = 1_000_000
 
 
 def parse(text: str) -> tuple[Key, dict[str, str]]:
-    """Key and guards of a JSON text. Raises BadInputError (`bad-fingerprint`) naming what is missing or of the wrong type."""
+    """Key and guards of a JSON text. Raises BadInputError (`bad-fingerprint`) naming what is missing or of the wrong
+    type."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,7 +1,8 @@
 """Versions of engine, torch, triton, CUDA and Python in the environment that a command line will run in.
 
-Read from names: of the interpreter that argv[0] leads to, of its site-packages, of the `*.dist-info` folders there. Nothing is imported and
-no Python is started (importing torch takes seconds, importlib.metadata 45 ms). Packages that only a `.pth` file makes visible are not seen.
+Read from names: of the interpreter that argv[0] leads to, of its site-packages, of the `*.dist-info` folders there.
+Nothing is imported and no Python is started (importing torch takes seconds, importlib.metadata 45 ms). Packages that
+only a `.pth` file makes visible are not seen.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import contextlib
 import mmap
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Optional
+from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.core.documents.fingerprint import Fact
 from glowplug.engines.command import is_python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 _SHEBANG: Final = 4096
 _EXEC_LINE: Final = re.compile(r"""'''exec' "?([^"\s]+)"? """)
@@ -28,7 +31,6 @@ _DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 _CUDA_LINE: Final = re.compile(r"^cuda(?:\s*:[^=\n]*)?\s*=\s*(?:'([^'\n]*)'|\"([^\"\n]*)\"|(None))", re.MULTILINE)
 _HIP_LINE: Final = re.compile(r"^hip(?:\s*:[^=\n]*)?\s*=\s*['\"]([^'\"\n]+)['\"]", re.MULTILINE)
 _LARGEST_TEXT: Final = 1 << 20
-_SMALL_BINARY: Final = 1 << 18
 _LINKS: Final = 16
 
 
@@ -44,14 +46,16 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class Software:
-    """Facts by name: engine_version, torch, triton, cuda, python; absent where they cannot be known. `cpu`: a build for CPUs."""
+    """Facts by name: engine_version, torch, triton, cuda, python; absent where they cannot be known. `cpu`: a build
+    for CPUs."""
 
     facts: Mapping[str, Fact]
     cpu: bool = False
 
 
 def look(argv: Sequence[str], environ: Mapping[str, str], distributions: Sequence[str]) -> Software:
-    """What is installed for this command line. `distributions`: names under which the engine may be installed, best first."""
+    """What is installed for this command line. `distributions`: names under which the engine may be installed, best
+    first."""
     interpreter = find_interpreter(argv, environ)
     if interpreter is None:
         return Software({})
@@ -86,7 +90,8 @@ def _engine(
 
 
 def find_interpreter(argv: Sequence[str], environ: Mapping[str, str]) -> Optional[Interpreter]:
-    """The Python that a command line runs in: argv[0] itself, or the one that its first line names. Raises nothing."""
+    """The Python that a command line runs in: argv[0] itself, or the one that its first line names. Raises
+    nothing."""
     path = _program(argv[0], environ) if argv else ""
     for _ in range(_LINKS):
         if not path:
@@ -186,7 +191,8 @@ def _minor(exact: str, real: str, prefix: Path) -> str:
 
 
 def _exact(real: str, base: Path, minor: str) -> str:
-    """The whole version, from the interpreter's own binary or its shared library: `3.12` is not enough for AOT artifacts."""
+    """The whole version, from the interpreter's own binary or its shared library: `3.12` is not enough for AOT
+    artifacts."""
     if not minor:
         return ""
     libraries = sorted(base.glob(f"lib/libpython{minor}*.so.1.0")) + sorted(
@@ -195,12 +201,17 @@ def _exact(real: str, base: Path, minor: str) -> str:
     # Linkers share the tails of strings, so it may be the end of a path.
     pattern = re.compile(rb"(?<![\d.])(" + re.escape(minor.encode()) + rb"\.\d{1,2}(?:(?:a|b|rc)\d{1,2})?\+?)\x00")
     for candidate in (Path(real), *libraries):
-        with contextlib.suppress(OSError, ValueError), candidate.open("rb") as handle:
-            with mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                match = pattern.search(data)
-                if match:
-                    return match.group(1).decode("ascii")
+        with contextlib.suppress(OSError, ValueError):
+            match = _search(candidate, pattern)
+            if match:
+                return match
     return ""
+
+
+def _search(path: Path, pattern: re.Pattern[bytes]) -> str:
+    with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        match = pattern.search(data)
+        return match.group(1).decode("ascii") if match else ""
 
 
 def _site(prefix: Path, minor: str) -> list[str]:

@@ -1,8 +1,9 @@
 """Which instruction sets of this processor change compiled code.
 
-Inductor compiles C++ with `-march=native` and picks vector code by what the processor has; oneDNN picks kernels likewise. So without a
-GPU the instruction sets are what the GPU's name is otherwise. The list is short and stable: the x86-64 level as one word, and the
-extensions that Inductor (torch/_inductor/cpu_vec_isa.py), oneDNN and the compiler's vectoriser look at; model names and caches are not.
+Inductor compiles C++ with `-march=native` and picks vector code by what the processor has; oneDNN picks kernels
+likewise. So without a GPU the instruction sets are what the GPU's name is otherwise. The list is short and stable:
+the x86-64 level as one word, and the extensions that Inductor (torch/_inductor/cpu_vec_isa.py), oneDNN and the
+compiler's vectoriser look at; model names and caches are not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which file system a path lies on, from /proc/self/mountinfo.
 
-A live cache on a network file system gives torn files and EBUSY (engines lock by process id and rename without flushing), and a cache
-on tmpfs eats the pod's memory: both are said before the start.
+A live cache on a network file system gives torn files and EBUSY (engines lock by process id and rename without
+flushing), and a cache on tmpfs eats the pod's memory: both are said before the start.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def parse(mountinfo: str) -> tuple[Mount, ...]:
 
 
 def holding(path: str, mounts: tuple[Mount, ...]) -> Optional[Mount]:
-    """The mount that an absolute path lies on: the longest mount point above it, the last of equals (it covers the others)."""
+    """The mount that an absolute path lies on: the longest mount point above it, the last of equals (it covers the
+    others)."""
     best: Optional[Mount] = None
     for mount in mounts:
         inside = mount.point == "/" or path == mount.point or path.startswith(mount.point.rstrip("/") + "/")

@@ -1,17 +1,19 @@
 """NVIDIA's management library by ctypes: names, capabilities and identifiers of the GPUs that this process can see.
 
-A Python binding would be a dependency of the kernel; the handful of calls needed here is stable since 2019. Without the library
-(no GPU, or a container without one) the answer is None, which is not the same as a library that lists no GPU. The name is the one that
-torch reports as well, MIG instances included.
+A Python binding would be a dependency of the kernel; the handful of calls needed here is stable since 2019. Without
+the library (no GPU, or a container without one) the answer is None, which is not the same as a library that lists no
+GPU. The name is the one that torch reports as well, MIG instances included.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Optional
+from typing import TYPE_CHECKING, Any, Final, Optional
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 _LIBRARIES: Final = ("libnvidia-ml.so.1", "libnvidia-ml.so")
 _NAME_BYTES: Final = 128

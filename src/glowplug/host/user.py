@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def name(environ: Mapping[str, str]) -> str:

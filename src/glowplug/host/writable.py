@@ -1,8 +1,9 @@
 """Whether a cache root can be written, found by writing; and which directory is used when none is named.
 
-An engine whose cache root cannot be written does not run cold, it exits. So the root is tried before the engine starts; where it fails, the
-engine gets a private temporary directory and nothing is restored or published. Permissions are not reasoned about: read-only mounts,
-quotas, missing inodes and foreign owners all show when a file is made.
+An engine whose cache root cannot be written does not run cold, it exits. So the root is tried before the engine
+starts; where it fails, the engine gets a private temporary directory and nothing is restored or published.
+Permissions are not reasoned about: read-only mounts, quotas, missing inodes and foreign owners all show when a file
+is made.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class CacheRoot:
 
 
 def probe(root: str) -> str:
-    """Why a directory cannot be a cache root, "" when it can. Makes it when it is missing; leaves nothing else behind."""
+    """Why a directory cannot be a cache root, "" when it can. Makes it when it is missing; leaves nothing else
+    behind."""
     path = Path(root)
     if not path.is_absolute():
         return f"{root} is not an absolute path"
@@ -82,7 +84,8 @@ def _write_in(path: Path) -> None:
 
 
 def _unwritable_below(path: Path, depth: int, left: list[int]) -> str:
-    """The first directory of an existing tree in which this process may not write, "" for none. Looks at some, not all."""
+    """The first directory of an existing tree in which this process may not write, "" for none. Looks at some, not
+    all."""
     if depth == 0:
         return ""
     try:

@@ -1,15 +1,14 @@
 """A program that calls torch.compile, without an engine around it.
 
-There is no command line to understand and no log to read: the script's path as spelled is the model, the world size is the tensor
-parallel size, and everything Inductor finds by content is one entry: `fxgraph` and `aotautograd`, the two caches whose hit spares
-compilation. What they point to (generated modules, Triton binaries) is support.
+There is no command line to understand and no log to read: the script's path as spelled is the model, the world size
+is the tensor parallel size, and everything Inductor finds by content is one entry: `fxgraph` and `aotautograd`, the
+two caches whose hit spares compilation. What they point to (generated modules, Triton binaries) is support.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Final, Optional
+from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.core.documents.fingerprint import Layout
 from glowplug.core.errors import UsageError
@@ -18,7 +17,11 @@ from glowplug.engines.command import python_program
 from glowplug.engines.places import home_and_temporary, placed
 from glowplug.engines.temporary import is_temporary, is_unfinished
 from glowplug.engines.vllm.command import split_environment
-from glowplug.tree.model import Index
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from glowplug.tree.model import Index
 
 NAME: Final = "torch"
 ENTRY: Final = "inductor"
@@ -116,7 +119,7 @@ def _bare(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 
 def _number(environ: Mapping[str, str], name: str) -> int:
     text = environ.get(name, "").strip() or "1"
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) or len(text) > 9:
+    if not text.isascii() or not text.isdigit() or not int(text[:9]) >= 1 or len(text) > 9:
         raise UsageError(f"{name} must be a number of 1 or more, not {text[:80]!r}")
     return int(text)
 

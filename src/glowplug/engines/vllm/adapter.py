@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Optional
+from typing import TYPE_CHECKING, Final, Optional
 
-from glowplug.engines.adapter import Entry, Invocation, Launch, LogReader, Placement, Reach, ReadText
 from glowplug.engines.temporary import is_temporary
 from glowplug.engines.vllm import caches, command, keys
 from glowplug.engines.vllm.logs import VllmLog
-from glowplug.tree.model import Index
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from glowplug.engines.adapter import Entry, Invocation, Launch, LogReader, Placement, Reach, ReadText
+    from glowplug.tree.model import Index
 
 _CREDENTIALS_IN: Final = frozenset({keys.FILE})
 

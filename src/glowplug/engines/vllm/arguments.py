@@ -1,8 +1,9 @@
 """vLLM's command line, read as its `FlexibleArgumentParser` reads it.
 
-That parser accepts underscores for dashes, dotted JSON keys (`-cc.mode=3`), `-O3`, unambiguous prefixes and a YAML file, and
-argparse underneath is greedy with list options. Two spellings of one configuration must give one key, so they all end in one form
-here: option name with dashes → one normalised string. Options that the table does not know (a newer vLLM) are kept as they are.
+That parser accepts underscores for dashes, dotted JSON keys (`-cc.mode=3`), `-O3`, unambiguous prefixes and a YAML
+file, and argparse underneath is greedy with list options. Two spellings of one configuration must give one key, so
+they all end in one form here: option name with dashes → one normalised string. Options that the table does not know
+(a newer vLLM) are kept as they are.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import functools
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Callable, Final, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Final, Optional
 
 from glowplug.core.errors import UsageError
 from glowplug.engines.tables import Row, table
 from glowplug.engines.vllm import config_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 ReadText = Callable[[str], str]
 
@@ -31,7 +35,8 @@ _LONGEST_NUMBER: Final = 400
 
 @dataclass(frozen=True)
 class Arguments:
-    """A command line in one form. `options`: name with dashes → normalised value; `model`: the positional one, else `--model`."""
+    """A command line in one form. `options`: name with dashes → normalised value; `model`: the positional one, else
+    `--model`."""
 
     model: str
     options: Mapping[str, str]
@@ -74,7 +79,7 @@ class _Options:
         return found.pop() if len(found) == 1 else None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _options() -> _Options:
     rows = {row["name"]: row for row in table(_PACKAGE, "options")}
     aliases: dict[str, str] = {}
@@ -88,7 +93,8 @@ def _options() -> _Options:
 
 
 def parse(words: Sequence[str], read_text: ReadText) -> Arguments:
-    """The arguments after `vllm serve` or `-m vllm.entrypoints.openai.api_server`. Raises UsageError for what vLLM refuses."""
+    """The arguments after `vllm serve` or `-m vllm.entrypoints.openai.api_server`. Raises UsageError for what vLLM
+    refuses."""
     advice: list[str] = []
     words = list(words)
     if any(word.startswith("--config=") for word in words):
@@ -294,7 +300,8 @@ def _boolean(text: str) -> str:
 
 
 def normalise(name: str, kind: str, text: str) -> str:
-    """One spelling for equal values: `8k` and `8000`, JSON with any spacing and order. Raises UsageError where vLLM would refuse."""
+    """One spelling for equal values: `8k` and `8000`, JSON with any spacing and order. Raises UsageError where vLLM
+    would refuse."""
     if kind == "int":
         try:
             return str(human_int(text))

@@ -6,8 +6,9 @@
 | 0.13, off by default | `vllm/torch_aot_compile/<64 hex>/rank_*/model` |
 | 0.17.1 | `vllm/torch_compile_cache/torch_aot_compile/<64 hex>/rank_*/model`, and beside the ranks `inductor_cache/` |
 
-An AOT `model` is what decides a hit where there is one; without mega AOT it still loads the artifacts of the ten-digit tree, which
-therefore is an entry of its own. Inductor and Triton directories inside a key directory are support: content-addressed, shared by ranks.
+An AOT `model` is what decides a hit where there is one; without mega AOT it still loads the artifacts of the
+ten-digit tree, which therefore is an entry of its own. Inductor and Triton directories inside a key directory are
+support: content-addressed, shared by ranks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Final, Optional
+from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.engines.adapter import Entry, Launch, Placement, Reach
 from glowplug.engines.places import home_and_temporary, placed
@@ -24,9 +25,11 @@ from glowplug.engines.temporary import is_lock, is_unfinished
 from glowplug.engines.versions import parts, within
 from glowplug.engines.vllm import keys
 from glowplug.engines.vllm.command import on
-from glowplug.tree.model import Index
 
-from collections.abc import Mapping
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from glowplug.tree.model import Index
 
 _PACKAGE: Final = "glowplug.engines.vllm"
 _AOT: Final = re.compile(r"vllm/(?:torch_compile_cache/)?(torch_aot_compile/[0-9a-f]{64})/(rank_[^/]*)/(.+)")
@@ -52,7 +55,8 @@ _NODE_LOCAL: Final = ("vllm/startup_plan/", "vllm/gpu_p2p_access_cache_for_")
 
 
 def reach(path: str) -> Reach:
-    """Portable is what is content-addressed or keyed by the engine; node-local is measured on one machine; the rest never travels."""
+    """Portable is what is content-addressed or keyed by the engine; node-local is measured on one machine; the rest
+    never travels."""
     if path.startswith(_PORTABLE):
         return Reach.PORTABLE
     return Reach.NODE_LOCAL if path.startswith(_NODE_LOCAL) else Reach.NEVER
@@ -110,7 +114,8 @@ def _incomplete(draft: _Draft, index_files: tuple[str, ...], launch: Launch) -> 
 
 
 def _missing_unit(draft: _Draft, index_files: tuple[str, ...]) -> str:
-    """A compiled part that some rank saved and another did not; pipeline stages may differ, ranks of one stage may not."""
+    """A compiled part that some rank saved and another did not; pipeline stages may differ, ranks of one stage may
+    not."""
     units = {unit for found in draft.ranks.values() for unit in found}
     for rank in sorted(draft.ranks):
         for unit in sorted(units):
@@ -121,7 +126,8 @@ def _missing_unit(draft: _Draft, index_files: tuple[str, ...]) -> str:
 
 
 def behaviour(name: str, version: str) -> str:
-    """The value of a behaviour in a version, "" where none is recorded. A newer version than any checked counts as the newest."""
+    """The value of a behaviour in a version, "" where none is recorded. A newer version than any checked counts as
+    the newest."""
     for row in table(_PACKAGE, "behaviour"):
         if row["behaviour"] == name and within(version, row["from_version"], row["to_version"]):
             return row["value"]
@@ -131,8 +137,9 @@ def behaviour(name: str, version: str) -> str:
 def place(cache_root: str, launch: Launch, environ: Mapping[str, str], *, engine_version: str, gpu: bool) -> Placement:
     """Variables for vLLM and what compiles below it.
 
-    `VLLM_ASSETS_CACHE` is placed although nothing in it travels: the path of a streamed model's config.json is the model's name in
-    vLLM's own hash, so it has to be the same on every machine. The streamer says bytes and seconds only with its log on stderr.
+    `VLLM_ASSETS_CACHE` is placed although nothing in it travels: the path of a streamed model's config.json is the
+    model's name in vLLM's own hash, so it has to be the same on every machine. The streamer says bytes and seconds
+    only with its log on stderr.
     """
     root = cache_root.rstrip("/") or "/"
     wanted = {

@@ -1,17 +1,21 @@
-"""What a vLLM command line starts: model, layout, what of it is in the key, and whether anything is compiled at all."""
+"""What a vLLM command line starts: model, layout, what of it is in the key, and whether anything is compiled at
+all."""
 
 from __future__ import annotations
 
 import fnmatch
 import functools
 from dataclasses import dataclass
-from typing import Final, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.core.documents.fingerprint import Layout
 from glowplug.engines.adapter import Invocation, Launch
 from glowplug.engines.command import is_python, python_program
 from glowplug.engines.tables import table
 from glowplug.engines.vllm.arguments import Arguments, ReadText, canonical_json, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 NAME: Final = "vllm"
 _PACKAGE: Final = "glowplug.engines.vllm"
@@ -45,7 +49,8 @@ _ANY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::", "[::]", "*"})  # noqa: S10
 
 
 def read(invocation: Invocation, read_text: ReadText) -> Optional[Launch]:
-    """The launch that an invocation describes, None when it is not a vLLM server. Raises UsageError for what vLLM refuses."""
+    """The launch that an invocation describes, None when it is not a vLLM server. Raises UsageError for what vLLM
+    refuses."""
     words = _server_words(invocation.argv)
     if words is None or _NOT_A_START.intersection(words):
         return None
@@ -141,7 +146,7 @@ def _without_places(compilation: str) -> str:
     return canonical_json(json.dumps(kept))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def key_arguments() -> Mapping[str, str]:
     """Name of each argument of the key → the value that is left out because it is the default."""
     return {row["name"]: row["default"] for row in table(_PACKAGE, "key_args")}
@@ -154,7 +159,7 @@ class _Rule:
     default: str
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _rules() -> tuple[_Rule, ...]:
     return tuple(_Rule(row["name"], row["treat"], row["default"]) for row in table(_PACKAGE, "key_env"))
 

@@ -1,8 +1,9 @@
 """The `--config file.yaml` of vLLM, read without a YAML library.
 
-These files are options written as `name: value`, sometimes with a list or a nested map for a JSON option. That part of YAML 1.1
-is read here as PyYAML reads it (vLLM uses `yaml.safe_load`); what is beyond it (anchors, tags, block scalars) is refused, since a
-misread value would become a wrong key. The kernel has the standard library only, hence no YAML library.
+These files are options written as `name: value`, sometimes with a list or a nested map for a JSON option. That part
+of YAML 1.1 is read here as PyYAML reads it (vLLM uses `yaml.safe_load`); what is beyond it (anchors, tags, block
+scalars) is refused, since a misread value would become a wrong key. The kernel has the standard library only, hence
+no YAML library.
 """
 
 from __future__ import annotations

@@ -1,21 +1,23 @@
 """vLLM's own compile key: what it was made of, how two differ, and which variables make it differ at every start.
 
-vLLM writes the factors of its key to `cache_key_factors.json` when it compiles. When two starts that should have shared artifacts
-did not, comparing the two files names the variable. The tables explain; they gate nothing.
+vLLM writes the factors of its key to `cache_key_factors.json` when it compiles. When two starts that should have
+shared artifacts did not, comparing the two files names the variable. The tables explain; they gate nothing.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core import redact
 from glowplug.core.errors import BadInputError
 from glowplug.engines.tables import Row, table
 from glowplug.engines.versions import parts, within
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FILE: Final = "cache_key_factors.json"
 _PACKAGE: Final = "glowplug.engines.vllm"
@@ -31,7 +33,8 @@ _HASHES: Final = {
 
 @dataclass(frozen=True)
 class Factors:
-    """The content of a `cache_key_factors.json`: variables with their values, and the digests of the other factors."""
+    """The content of a `cache_key_factors.json`: variables with their values, and the digests of the other
+    factors."""
 
     env: Mapping[str, Any]
     hashes: Mapping[str, str]
@@ -59,7 +62,8 @@ def parse(data: bytes) -> Factors:
 
 
 def compare(first: Factors, second: Factors) -> tuple[Difference, ...]:
-    """Each factor in which two keys differ, variables first. Values of credential-like variables are shown as digests."""
+    """Each factor in which two keys differ, variables first. Values of credential-like variables are shown as
+    digests."""
     found: list[Difference] = []
     for name in sorted(first.env.keys() | second.env.keys()):
         mine, theirs = first.env.get(name), second.env.get(name)
@@ -83,7 +87,8 @@ def _shown(name: str, value: object) -> str:
 
 
 def hashed(name: str, version: str) -> bool:
-    """Whether a variable is in vLLM's own key in a version; older and newer versions than those checked count as the nearest."""
+    """Whether a variable is in vLLM's own key in a version; older and newer versions than those checked count as the
+    nearest."""
     at = version if parts(version) >= parts(_OLDEST) else _OLDEST
     return any(
         row["name"] == name and within(at, row["from_version"], row["to_version"])
@@ -92,7 +97,8 @@ def hashed(name: str, version: str) -> bool:
 
 
 def poisons(environ: Mapping[str, str], version: str) -> tuple[str, ...]:
-    """Variables set here that are in the engine's own key and usually differ between pods or images, with what to do."""
+    """Variables set here that are in the engine's own key and usually differ between pods or images, with what to
+    do."""
     found: list[str] = []
     for name, row in _volatile().items():
         if name in environ and row["differs"] in ("pod", "node", "start", "image", "secret") and hashed(name, version):
@@ -105,7 +111,8 @@ def _volatile() -> Mapping[str, Row]:
 
 
 def redacted(data: bytes) -> bytes:
-    """The bytes with the values of credential-like names replaced by digests, formatting kept. Works on damaged files too."""
+    """The bytes with the values of credential-like names replaced by digests, formatting kept. Works on damaged files
+    too."""
 
     def replace(match: re.Match[bytes]) -> bytes:
         name, value = match.group(1).decode("ascii"), match.group(3)

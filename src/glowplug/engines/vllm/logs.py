@@ -1,8 +1,9 @@
 """What vLLM says about a start, from its log lines.
 
-One row below is one kind of line in all versions' wordings (0.10 to 0.33; `tests/engines/vllm/logs/` has them with their source). A
-line may carry colours, a process prefix `(Worker_TP0 pid=…)`, a tag `[backbone] ` after the source position, and debug level. Ranks
-report side by side: seconds of different ranks overlap, so the slowest rank counts; bytes of different ranks add up.
+One row below is one kind of line in all versions' wordings (0.10 to 0.33; `tests/engines/vllm/logs/` has them with
+their source). A line may carry colours, a process prefix `(Worker_TP0 pid=…)`, a tag `[backbone] ` after the source
+position, and debug level. Ranks report side by side: seconds of different ranks overlap, so the slowest rank counts;
+bytes of different ranks add up.
 """
 
 from __future__ import annotations
