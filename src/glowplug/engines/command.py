@@ -139,6 +139,7 @@ def _peel(words: list[str], variables: dict[str, str]) -> _Peeled:
         "env": _peel_env,
         "torchrun": _peel_torchrun,
         "busybox": lambda rest, env: (rest[1:], env) if rest[1:] else None,
+        "glowplug": _peel_glowplug,
         "sudo": _refuse_sudo,
         "su": _refuse_sudo,
     }.get(name)
@@ -152,6 +153,10 @@ def _peel(words: list[str], variables: dict[str, str]) -> _Peeled:
     if program and program.kind == "module" and program.name in ("torch.distributed.run", "torch.distributed.launch"):
         return _peel_torchrun([words[0], *program.arguments], variables)
     return None
+
+
+def _peel_glowplug(words: list[str], variables: dict[str, str]) -> _Peeled:
+    return (words[words.index("--") + 1 :], variables) if words[1:2] == ["run"] and "--" in words else None
 
 
 def _refuse_sudo(words: list[str], _: dict[str, str]) -> _Peeled:

@@ -298,6 +298,8 @@ class _State:
             return None
         if words[0] in ("exec", "command"):
             words = _after_exec(words)
+            if not words:
+                return None
         elif self._builtin(words, rest):
             return None
         if not last and words and words[0].rpartition("/")[2] in _HARMLESS:
