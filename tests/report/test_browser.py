@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import struct
 import subprocess
 
 import pytest
 
+from dev.system import CHROMIUM_NAMES
 from glowplug import report
+from tests.parts import requires, tool
 from tests.report.test_page import DOCUMENTS
 
-pytestmark = pytest.mark.browser
+pytestmark = requires("browser")
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-INSTALL = "apt-get install -y chromium"
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-extensions"]
 
 
 @pytest.fixture(scope="module")
 def browse(tmp_path_factory):
-    if CHROMIUM is None:
-        if "browser" in os.environ.get("GLOWPLUG_TEST_REQUIRE", "").split(","):
-            pytest.fail(f"Chromium is required: {INSTALL}")
-        pytest.skip(f"needs Chromium: {INSTALL}")
     folder = tmp_path_factory.mktemp("browser")
 
     def call(page, *arguments):
         path = folder / "page.html"
         path.write_text(page, encoding="utf-8")
-        command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder}/profile", *arguments, path.as_uri()]
+        command = [tool(*CHROMIUM_NAMES), *FLAGS, f"--user-data-dir={folder}/profile", *arguments, path.as_uri()]
         return subprocess.run(command, capture_output=True, timeout=120, check=True).stdout.decode()
 
     return call

@@ -57,20 +57,23 @@ def check(start):
 
 
 REAL = {
-    "1-cold": (Compile.MISS, 32.98, 35.57, 75.26),
-    "2-hit": (Compile.HIT, 1.95, 3.48, 29.01),
-    "3-hit": (Compile.HIT, 1.87, 4.52, 32.19),
-    "4-new-node": (Compile.HIT, 1.79, 3.85, 30.27),
+    "aot-1-cold": (Compile.MISS, 32.98, 35.57, 75.26),
+    "aot-2-hit": (Compile.HIT, 1.95, 3.48, 29.01),
+    "aot-3-hit": (Compile.HIT, 1.87, 4.52, 32.19),
+    "aot-4-new-node": (Compile.HIT, 1.79, 3.85, 30.27),
+    "mega-aot-2-hit": (Compile.HIT, 7.06, 10.17, 86.06),
+    # Loads its function, throws it away and compiles again; its lines do not say for how long.
+    "stock-aot-2-hit": (Compile.REJECTED, None, 15.65, 68.43),
 }
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_logs(name):
     verdict, compile_seconds, init, ready = REAL[name]
-    start = start_of((LOGS / f"vllm-0.32.0-aot-{name}.log").read_bytes())
+    start = start_of((LOGS / f"vllm-0.32.0-{name}.log").read_bytes())
     check(start)
     assert start.verdict.compile is verdict
-    assert start.verdict.compile_seconds == pytest.approx(compile_seconds)
+    assert start.verdict.compile_seconds == (compile_seconds and pytest.approx(compile_seconds))
     assert start.verdict.evidence
     assert start.engine_init_seconds == pytest.approx(init)
     assert start.workload["engine"] == "vllm"
@@ -78,10 +81,10 @@ def test_real_logs(name):
     assert start.workload["model"] == "s3://models/tiny"
     assert start.workload["layout"] == {"tp": 1, "pp": 1, "dp": 1}
     # The first line comes some seconds after the process began, which only a watcher knows.
-    assert ready - 7 < start.ready_seconds < ready
+    assert 0.8 * ready < start.ready_seconds < ready
     compiled = math.fsum(phase.seconds for phase in start.phases if phase.name == "compile")
-    assert compiled == pytest.approx(compile_seconds, abs=0.2)
-    assert start.started_at.startswith("2026-11-30T09:1")
+    assert compiled == pytest.approx(compile_seconds or 0.0, abs=0.01)
+    assert start.started_at.startswith("2026-11-30T09:")
 
 
 @pytest.mark.parametrize(
@@ -142,10 +145,11 @@ def test_the_last_of_several_starts_is_reported():
 
 
 def test_real_starts_after_one_another():
-    whole = b"".join((LOGS / f"vllm-0.32.0-aot-{name}.log").read_bytes() for name in REAL)
+    names = ("1-cold", "2-hit", "3-hit", "4-new-node")
+    whole = b"".join((LOGS / f"vllm-0.32.0-aot-{name}.log").read_bytes() for name in names)
     start = start_of(whole)
     alone = start_of((LOGS / "vllm-0.32.0-aot-4-new-node.log").read_bytes())
-    assert start.workload["starts_in_log"] == len(REAL)
+    assert start.workload["starts_in_log"] == len(names)
     assert (start.ready_seconds, start.phases, start.verdict) == (alone.ready_seconds, alone.phases, alone.verdict)
 
 

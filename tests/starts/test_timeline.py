@@ -115,3 +115,12 @@ def test_an_engine_that_never_got_ready_has_phases_up_to_its_last_word():
 def test_many_marks_are_cheap():
     marks = [("compile", index * 0.5, 600.0) for index in range(20_000)]
     assert len(simple(*marks, ready=20_000.0)) == 2
+
+
+def test_what_ended_in_the_same_second_came_one_after_the_other():
+    assert spans(simple(("compile", 2.0, 6.0), ("warmup", 7.7, 0.3), ready=9.0)) == [
+        ("unattributed", 0.0, 2.0),
+        ("compile", 2.0, 6.0),
+        ("warmup", 8.0, 0.3),
+        ("unattributed", 8.3, 0.7),
+    ]
