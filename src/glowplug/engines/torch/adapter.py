@@ -7,15 +7,15 @@ two caches whose hit spares compilation. What they point to (generated modules, 
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.core.documents.fingerprint import Layout
 from glowplug.core.errors import UsageError
+from glowplug.engines import inductor
 from glowplug.engines.adapter import Entry, Invocation, Launch, LogReader, Placement, Reach, ReadText, Trace
 from glowplug.engines.command import python_program
 from glowplug.engines.places import home_and_temporary, placed
-from glowplug.engines.temporary import is_temporary, is_unfinished
+from glowplug.engines.temporary import is_temporary
 from glowplug.engines.vllm.command import split_environment
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from glowplug.tree.model import Index
 
 NAME: Final = "torch"
-ENTRY: Final = "inductor"
-_INDEX: Final = re.compile(r"inductor/(?:fxgraph|aotautograd)/.+")
 _PORTABLE: Final = ("inductor/", "triton/", "nv/", "extensions/")
 _ARGUMENT_PREFIXES: Final = ("TORCH", "TRITON_", "CUDA_", "NVIDIA_")
 
@@ -83,16 +81,8 @@ class Torch:
 
     def entries(self, index: Index, launch: Launch) -> tuple[Entry, ...]:
         """One entry: what Inductor looks up."""
-        found = [(path, file) for path, file in sorted(index.files.items()) if _INDEX.fullmatch(path)]
-        files = tuple(path for path, _ in found if not is_temporary(path))
-        if not files:
-            return ()
-        unfinished = next((path for path, _ in found if is_unfinished(path)), "")
-        empty = next((path for path, file in found if file.size == 0 and not is_temporary(path)), "")
-        incomplete = f"a write was not finished: {unfinished}" if unfinished else f"{empty} is empty" if empty else ""
-        if launch.local_ranks is None:
-            incomplete = incomplete or "the ranks of this machine cannot be known in a layout over several nodes"
-        return (Entry(ENTRY, files, files, incomplete),)
+        found = inductor.entry(index, launch)
+        return () if found is None else (found,)
 
     def redact(self, path: str, data: bytes) -> bytes:
         """Inductor writes no metadata with credentials."""

@@ -18,12 +18,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Optional
 
+from glowplug.engines import inductor
 from glowplug.engines.adapter import Entry, Launch, Placement, Reach
 from glowplug.engines.places import home_and_temporary, placed
 from glowplug.engines.tables import table
 from glowplug.engines.temporary import is_lock, is_unfinished
 from glowplug.engines.versions import parts, within
 from glowplug.engines.vllm import keys
+from glowplug.engines.vllm.arguments import Arguments
 from glowplug.engines.vllm.command import on
 
 if TYPE_CHECKING:
@@ -88,7 +90,16 @@ def entries(index: Index, launch: Launch) -> tuple[Entry, ...]:
                     draft.empty.append(path)
     found = [_entry(name, draft, _AOT_INDEX, launch) for name, draft in sorted(aot.items())]
     found += [_entry(name, draft, _PIECEWISE_INDEX, launch) for name, draft in sorted(piecewise.items())]
-    return tuple(entry for entry in found if entry is not None)
+    whole = tuple(entry for entry in found if entry is not None)
+    # Stock Inductor (compilation mode 1 or 2, and vLLM on CPU) keeps no tree of vLLM's: Inductor's own caches are the entry.
+    stock = inductor.entry(index, launch) if not whole or _stock(launch) else None
+    return whole if stock is None else (stock, *whole)
+
+
+def _stock(launch: Launch) -> bool:
+    compilation = Arguments("", {"c": launch.args.get("compilation_config", "{}")}).json("c")
+    mode = str(compilation.get("mode", compilation.get("level", ""))).lower()
+    return mode in ("1", "2", "stock_torch_compile", "dynamo_trace_once")
 
 
 def _entry(name: str, draft: _Draft, index_name: str, launch: Launch) -> Optional[Entry]:
