@@ -300,11 +300,10 @@ def _open(walker: paths.Walker, path: str) -> BinaryIO:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
     except OSError:
         _changed(path)
-    handle = os.fdopen(descriptor, "rb", buffering=0)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        handle.close()
+        os.close(descriptor)
         _changed(path)
-    return handle
+    return os.fdopen(descriptor, "rb", buffering=0)
 
 
 def _rewritten(
