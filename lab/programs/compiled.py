@@ -14,7 +14,7 @@ def main() -> None:
     """Compile a small transformer block and call it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--serve", type=float, default=0.0)
-    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--fail", action="store_true", help="end with status 3 before anything is compiled")
     options = parser.parse_args()
     if options.fail:

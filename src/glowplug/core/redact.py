@@ -22,7 +22,7 @@ _NAME: Final = re.compile(
 # Names that match the pattern above and hold no secret.
 _HARMLESS: Final = re.compile(
     r"max[_\-].*tokens?|.*_tokens?_(?:limit|count|budget)|num[_\-].*tokens?|tokenizer.*|.*token[_\-]?file"
-    r"|.*credentials?[_\-]?file|.*token[_\-]?ids?|.*batched[_\-]tokens",
+    r"|.*credentials?[_\-]?file|.*token[_\-]?ids?|.*batched[_\-]tokens|(?:old)?pwd|.*auth_sock",
     re.IGNORECASE,
 )
 _USERINFO: Final = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.\-]*://)[^/@\s]+@")

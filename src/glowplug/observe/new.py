@@ -46,6 +46,12 @@ def own_entries(before: Tree, after: Tree, trace: Trace, opened: Optional[frozen
     return tuple(entry for entry in after.entries if entry.name not in known or _used(entry, trace, opened))
 
 
+def support_of(entry: Entry, tree: Tree) -> tuple[str, ...]:
+    """The support that goes with an entry: the shared kind, and what the engine keeps in this entry's own directory."""
+    others = [f"/{other.name}/" for other in tree.entries if other.name != entry.name]
+    return tuple(path for path in tree.support if not any(other in f"/{path}" for other in others))
+
+
 def support_added(before: Tree, difference: Difference, after: Tree) -> tuple[str, ...]:
     """Support files that were not there before the start."""
     return tuple(path for path in after.support if path not in before.index.files or path in difference.changed)

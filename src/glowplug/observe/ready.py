@@ -53,16 +53,16 @@ class QuietProbe:
         self._root = os.fspath(root)
         self._relevant = relevant
         self._monotonic = monotonic
-        self._seen: frozenset[tuple[str, int, int]] = frozenset()
         self._since = monotonic()
+        self.seen: frozenset[tuple[str, int, int]] = frozenset(self._stamps(self._root, ""))
         self.since_change = 0.0
 
     def ready(self) -> bool:
         """Whether it is quiet just now, and something is there."""
         now = self._monotonic()
         seen = frozenset(self._stamps(self._root, ""))
-        if seen != self._seen:
-            self._seen, self._since = seen, now
+        if seen != self.seen:
+            self.seen, self._since = seen, now
         self.since_change = now - self._since
         return bool(seen) and self.since_change >= QUIET_SECONDS
 

@@ -49,9 +49,8 @@ class CannotStartError(Exception):
 class Child:
     """Made and waited for on the main thread, since only there signal handlers run."""
 
-    def __init__(self, argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    def __init__(self, argv: Sequence[str]) -> None:
         self._argv = list(argv)
-        self._environ = dict(environ)
         self._process: subprocess.Popen[bytes] | None = None
         self._interactive = False
         self._wake_read = -1
@@ -75,13 +74,13 @@ class Child:
         for number in (*_FORWARDED, signal.SIGCHLD):
             self._old_handlers[number] = signal.signal(number, self._on_signal)
 
-    def start(self, ends: Ends) -> None:
-        """Start the command. Raises CannotStartError."""
+    def start(self, environ: Mapping[str, str], ends: Ends) -> None:
+        """Start the command in an environment. Raises CannotStartError."""
         self._interactive = _in_foreground()
         try:
             self._process = subprocess.Popen(
                 self._argv,
-                env=self._environ,
+                env=dict(environ),
                 stdout=ends.stdout,
                 stderr=ends.stderr,
                 process_group=None if self._interactive else 0,

@@ -1,0 +1,61 @@
+"""What is known of this cache root beyond its files: cold compile seconds of entries, and parts that have proved themselves.
+
+A small file beside the caches. It tells a later start in the same root what an entry's cold compilation cost (the yardstick of
+`partial`), and which restored parts have already carried a start to ready: when a later start fails for another reason, those
+are not suspects. It is a help, never a condition: a damaged or missing ledger is an empty one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from glowplug.core import atomic
+from glowplug.core.documents import codec
+from glowplug.core.errors import BadInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+FILE: Final = ".glowplug/ledger.json"
+_MOST: Final = 1000
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """`cold_seconds`: entry name → seconds its compilation took here; `proved`: digests of parts that carried a start to ready."""
+
+    cold_seconds: Mapping[str, float] = field(default_factory=dict)
+    proved: tuple[str, ...] = ()
+
+    def after_cold(self, entries: Iterable[str], seconds: float) -> Ledger:
+        """The ledger after these entries were compiled here in `seconds`."""
+        known = {**self.cold_seconds, **dict.fromkeys(entries, seconds)}
+        return Ledger(dict(list(known.items())[-_MOST:]), self.proved)
+
+    def after_ready(self, parts: Iterable[str]) -> Ledger:
+        """The ledger after a start with these parts in its tree became ready."""
+        proved = dict.fromkeys((*self.proved, *parts))
+        return Ledger(self.cold_seconds, tuple(proved)[-_MOST:])
+
+    def unproved(self, parts: Iterable[str]) -> tuple[str, ...]:
+        """Those of the parts that no start has survived yet."""
+        return tuple(part for part in parts if part not in self.proved)
+
+
+def load(cache_root: Path) -> Ledger:
+    """The ledger of a cache root; an empty one where there is none or it is damaged."""
+    try:
+        return codec.from_json(Ledger, json.loads((cache_root / FILE).read_bytes()), "ledger")
+    except (OSError, ValueError, BadInputError, RecursionError):
+        return Ledger()
+
+
+def save(cache_root: Path, ledger: Ledger) -> None:
+    """Replace the ledger of a cache root. Raises OSError."""
+    path = cache_root / FILE
+    path.parent.mkdir(mode=0o755, exist_ok=True)
+    atomic.write_bytes(path, json.dumps(codec.to_json(ledger)).encode(), durable=False)

@@ -1,0 +1,267 @@
+"""Beside the running engine: wait until it is ready, give the verdict, publish what is new, keep the document up to date.
+
+Runs on a thread of its own, so that signals and the engine's end are handled at once whatever happens here. The engine may end
+at any moment; what was compiled is then still there and is still published, within a shorter deadline when somebody asked for
+the end.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from glowplug.core.clock import Deadline
+from glowplug.core.documents.start import Compile, PublishOutcome, PublishResult, Verdict, Weights
+from glowplug.core.errors import GlowplugError
+from glowplug.engines.adapter import Reach
+from glowplug.observe.opens import OpenWatch
+from glowplug.observe.ready import QUIET_SECONDS, QuietProbe, UrlProbe
+from glowplug.starts.timeline import timeline
+from glowplug.supervise.conclusion import Conclusion, conclude
+from glowplug.supervise.publishing import publish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from glowplug.cache.quarantine import Quarantine
+    from glowplug.engines.adapter import LogReader
+    from glowplug.supervise.options import RunOptions
+    from glowplug.supervise.prepare import Prepared
+    from glowplug.supervise.record import Record
+
+_POLL_SECONDS: Final = 0.25
+_SETTLE_SECONDS: Final = 60.0
+"""How long after ready quiet is waited for at most: an engine under load may never be."""
+_PUBLISH_SECONDS: Final = 900.0
+_PUBLISH_ENDING_SECONDS: Final = 20.0
+"""When somebody asked for the end (a pod has 30 seconds by default), the publish has to be done by then."""
+
+
+class End(enum.Enum):
+    """How the observation ended."""
+
+    READY = "ready"
+    ENDED = "ended"
+    TIMED_OUT = "timed out"
+
+
+class Observer:
+    """One start's observation. `begin` right before the engine is started, `engine_ended` when it has ended, then `join`."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        options: RunOptions,
+        record: Record,
+        reader: LogReader | None,
+        quarantine: Quarantine,
+        say: Callable[[str], None],
+    ) -> None:
+        self._prepared = prepared
+        self._options = options
+        self._record = record
+        self._reader = reader
+        self._quarantine = quarantine
+        self._say = say
+        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
+        self._ended = threading.Event()
+        self._status: int | None = None
+        self._asked_to_end = False
+        self._process_at = 0.0
+        self._began = time.monotonic()
+        self._opens: OpenWatch | None = None
+        self._quiet: QuietProbe | None = None
+        self.end: End | None = None
+        self.done = threading.Event()
+
+    def begin(self, run_began: float) -> None:
+        """Start to watch opened files and quiet; `run_began` is the monotonic moment of `started_at`."""
+        self._began = run_began
+        prepared = self._prepared
+        if prepared.root is None or prepared.adapter is None:
+            return
+        adapter = prepared.adapter
+        paths = [path for entry in prepared.before.entries for path in entry.index_files]
+        self._opens = OpenWatch(prepared.root, paths)
+        self._quiet = QuietProbe(
+            prepared.root, lambda path: adapter.reach(path) is Reach.PORTABLE, time.monotonic
+        )
+
+    def started(self) -> None:
+        """The engine's process runs now."""
+        self._process_at = time.monotonic()
+        self._thread.start()
+
+    def engine_ended(self, status: int, *, asked: bool) -> None:
+        """The engine has ended; `asked`: because somebody wanted it to."""
+        self._status = status
+        self._asked_to_end = asked
+        self._ended.set()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the observation to be complete."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._observe()
+        except Exception as error:  # noqa: BLE001 - an observer's fault must not become the engine's
+            self._say(f"the observation failed: {type(error).__name__}: {error}")
+            self._record.add(verdict=Verdict(Compile.UNKNOWN, reason="observation_failed"))
+            self._record.write()
+        finally:
+            self.done.set()
+
+    def _observe(self) -> None:
+        ready_at = self._await_ready()
+        if ready_at is None:
+            self._not_ready()
+            return
+        self.end = End.READY
+        self._settle()
+        ready_seconds = ready_at - self._began
+        conclusion = conclude(self._prepared, self._reader, self._opens)
+        self._note(conclusion, ready_seconds)
+        self._record.write()
+        self._tell(conclusion, ready_seconds)
+        self._succeeded(conclusion)
+        self._record.add(publish=self._publish(conclusion, ready_seconds))
+        self._record.write()
+
+    def _await_ready(self) -> float | None:
+        """The monotonic moment of readiness; None where the engine ended or time ran out before."""
+        url = self._options.ready_url or (self._prepared.launch.ready_url if self._prepared.launch else None)
+        probe = UrlProbe(url) if url else None
+        limit = self._process_at + self._options.ready_timeout
+        activity = _Activity(self._quiet, self._opens)
+        while time.monotonic() < limit:
+            if self._ended.wait(_POLL_SECONDS):
+                # A program without a health URL that ended well has done all that it is for.
+                if probe is None and self._status == 0 and self._prepared.adapter is not None:
+                    return time.monotonic()
+                self.end = End.ENDED
+                return None
+            if probe is not None:
+                if probe.ready():
+                    return time.monotonic()
+            elif self._prepared.adapter is not None:
+                last = activity.quiet_since()
+                if last is not None:
+                    return last
+        self.end = End.TIMED_OUT
+        return None
+
+    def _settle(self) -> None:
+        """After ready: until nothing has changed for a while, or the engine ended."""
+        if self._quiet is None:
+            return
+        limit = time.monotonic() + _SETTLE_SECONDS
+        while time.monotonic() < limit and not self._ended.wait(_POLL_SECONDS):
+            if self._quiet.ready() or self._quiet.since_change >= QUIET_SECONDS:
+                return
+
+    def _not_ready(self) -> None:
+        trace = self._reader.trace() if self._reader else None
+        what = (
+            f"the engine ended with status {self._status} before it was ready"
+            if self.end is End.ENDED
+            else f"not ready after {self._options.ready_timeout:.0f} s"
+        )
+        reason = self._prepared.unknown or what
+        verdict = Verdict(Compile.UNKNOWN, None, reason, trace.lines[-6:] if trace else ())
+        self._record.add(verdict=verdict, publish=PublishResult(PublishOutcome.SKIPPED, "not_ready"))
+        if self.end is End.ENDED and not self._asked_to_end:
+            self._failed()
+        self._record.write()
+
+    def _failed(self) -> None:
+        """The engine failed by itself: what was restored and has never carried a start is under suspicion."""
+        fingerprint, root = self._prepared.fingerprint, self._prepared.root
+        if fingerprint is None or fingerprint.key_digest is None or root is None or self._prepared.private:
+            return
+        from glowplug.supervise import ledger
+
+        suspects = ledger.load(root).unproved(self._prepared.restore.parts)
+        self._quarantine.failed(fingerprint.key_digest, suspects)
+        if suspects:
+            self._say("it failed on restored artifacts: the next start here goes without them, as a test")
+
+    def _succeeded(self, conclusion: Conclusion) -> None:
+        fingerprint, root = self._prepared.fingerprint, self._prepared.root
+        if fingerprint is None or fingerprint.key_digest is None or root is None or self._prepared.private:
+            return
+        from glowplug.supervise import ledger
+
+        parts = self._prepared.restore.parts
+        self._quarantine.succeeded(fingerprint.key_digest, parts)
+        book = ledger.load(root).after_ready(parts)
+        seconds = conclusion.verdict.compile_seconds
+        if conclusion.verdict.compile is Compile.MISS and seconds is not None:
+            book = book.after_cold((entry.name for entry in conclusion.own), seconds)
+        try:
+            ledger.save(root, book)
+        except OSError as error:
+            self._say(f"the ledger of the cache root cannot be written: {error.strerror}")
+
+    def _note(self, conclusion: Conclusion, ready_seconds: float) -> None:
+        trace = conclusion.trace
+        self._record.add(
+            verdict=conclusion.verdict,
+            weights=Weights(trace.weights_bytes, trace.weights_seconds),
+            engine_init_seconds=trace.engine_init_seconds,
+            ready_seconds=ready_seconds,
+            phases=timeline(
+                trace,
+                restore_seconds=self._prepared.restore.seconds or None,
+                process_seconds=self._process_at - self._began,
+                ready_seconds=ready_seconds,
+                source="run",
+            ),
+        )
+
+    def _tell(self, conclusion: Conclusion, ready_seconds: float) -> None:
+        verdict = conclusion.verdict
+        seconds = f", compiled for {verdict.compile_seconds:.1f} s" if verdict.compile_seconds is not None else ""
+        why = f" ({verdict.reason})" if verdict.reason else ""
+        self._say(f"ready after {ready_seconds:.1f} s: compile cache {verdict.compile.value}{why}{seconds}")
+
+    def _publish(self, conclusion: Conclusion, ready_seconds: float) -> PublishResult:
+        deadline = Deadline.after(_PUBLISH_ENDING_SECONDS if self._asked_to_end else _PUBLISH_SECONDS)
+        try:
+            result = publish(self._prepared, self._options, conclusion, self._record.start, ready_seconds, deadline)
+        except (GlowplugError, OSError) as error:
+            result = PublishResult(PublishOutcome.FAILED, getattr(error, "code", "disk"))
+        if result.outcome is PublishOutcome.PUBLISHED:
+            self._say(f"published {len(result.parts)} parts, {result.bytes} bytes in {result.seconds:.1f} s")
+        elif result.outcome is not PublishOutcome.UNCHANGED and self._prepared.store is not None:
+            self._say(f"not published: {result.reason}")
+        return result
+
+
+class _Activity:
+    """Quiet after activity: something was written or opened, and then nothing for a while."""
+
+    def __init__(self, quiet: QuietProbe | None, opens: OpenWatch | None) -> None:
+        self._quiet = quiet
+        self._opens = opens
+        self._opened = 0
+        self._seen = quiet.seen if quiet else frozenset()
+        self._last: float | None = None
+
+    def quiet_since(self) -> float | None:
+        """The moment of the last activity when that is long enough ago."""
+        if self._quiet is None:
+            return None
+        now = time.monotonic()
+        self._quiet.ready()
+        if self._quiet.seen != self._seen:
+            self._seen, self._last = self._quiet.seen, now
+        opened = len(self._opens.opened()) if self._opens else 0
+        if opened != self._opened:
+            self._opened, self._last = opened, now
+        if self._last is not None and now - self._last >= QUIET_SECONDS:
+            return self._last
+        return None
