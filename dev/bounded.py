@@ -65,8 +65,9 @@ def end_descendants(patience: float = _PATIENCE) -> None:
             _send(pid, number)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
+            running = _descendants()
             _reap()
-            if not _descendants():
+            if not running:
                 return
             time.sleep(0.05)
 

@@ -68,10 +68,8 @@ def cache_key() -> Pages:
     if not _exists("glowplug.engines.describe"):
         return {}
     describe = importlib.import_module("glowplug.engines.describe")
-    text: str = describe.cache_key_markdown()
-    head, _, rest = text.partition("\n")
-    note = _GENERATED.format(source="the tables of `src/glowplug/engines/`")
-    return {"docs/cache-key.md": f"{head}\n\n{note}{rest.rstrip()}\n"}
+    text: str = describe.cache_key()
+    return {"docs/cache-key.md": text.rstrip() + "\n"}
 
 
 def command_line() -> Pages:
@@ -126,20 +124,55 @@ def _option_row(option: Any, context: Any) -> str:
 
 
 def schemas() -> Pages:
-    """docs/schema/*.json: a JSON Schema for each dataclass with a field `schema` of a `glowplug.<name>/<version>`."""
-    pages = {}
+    """docs/schema/*.json: for each dataclass with a field `schema` of a `glowplug.<name>/<version>`, and the manifest."""
+    pages: dict[str, str] = {}
     for kind, name, version in _documents():
-        schema: dict[str, Any] = {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "title": f"glowplug.{name}/{version}",
-        }
         definitions: dict[str, Any] = {}
-        schema |= _object(kind, definitions)
-        schema["properties"]["schema"] = {"const": f"glowplug.{name}/{version}"}
-        if definitions:
-            schema["$defs"] = dict(sorted(definitions.items()))
-        pages[f"docs/schema/{name}-{version}.json"] = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-    return pages
+        pages |= _schema_page(name, version, _object(kind, definitions), definitions)
+    return pages | manifest_schema()
+
+
+def manifest_schema() -> dict[str, str]:
+    """The manifest: its dataclass keeps unknown fields apart and computes the digests, so its outer object is written here."""
+    if not _exists("glowplug.cache.format"):
+        return {}
+    from glowplug.cache import format as source
+
+    digest = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+    definitions: dict[str, Any] = {}
+    manifest = _object(source.Manifest, definitions)
+    fields = manifest["properties"]
+    for name in ("Part", "Rejection"):
+        definitions[name]["properties"].pop("extra")
+    definitions["Part"]["properties"]["kind"]["description"] = "`entry`, `support`, or a kind of a newer writer."
+    manifest["description"] = " ".join((inspect.getdoc(source) or "").split("\n\n")[0].split())
+    manifest["properties"] = {
+        "min_reader": fields["min_reader"],
+        "key": fields["key"],
+        "key_digest": digest,
+        "parts": fields["parts"],
+        "rejections": fields["rejections"],
+        "blocked": {
+            "anyOf": [
+                {"type": "object", "properties": {"reason": {"type": "string"}}, "required": ["reason"]},
+                {"type": "null"},
+            ]
+        },
+        "digest": digest,
+        "signature": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    }
+    manifest["required"] = list(manifest["properties"])
+    return _schema_page("manifest", "1", manifest, definitions)
+
+
+def _schema_page(name: str, version: str, schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, str]:
+    title = f"glowplug.{name}/{version}"
+    page = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **schema}
+    page["properties"]["schema"] = {"const": title}
+    page["required"] = [*page["required"], "schema"]
+    if definitions:
+        page["$defs"] = dict(sorted(definitions.items()))
+    return {f"docs/schema/{name}-{version}.json": json.dumps(page, indent=2, ensure_ascii=False) + "\n"}
 
 
 def _documents() -> list[tuple[type, str, str]]:

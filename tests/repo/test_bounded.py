@@ -44,7 +44,8 @@ def test_limit_ends_it() -> None:
 @pytest.mark.slow
 def test_a_daemon_is_not_left_behind(tmp_path: Path, stubborn: str) -> None:
     pid_file = tmp_path / "pid"
-    script = f"setsid sh -c '{stubborn}echo $$ > {pid_file}; while :; do sleep 1; done' >/dev/null 2>&1 & sleep 1"
+    script = f"setsid sh -c '{stubborn}echo $$ > {pid_file}; while :; do sleep 1; done' >/dev/null 2>&1 & "
+    script += f"until [ -s {pid_file} ]; do sleep 0.05; done"
     assert _run(30, "sh", "-c", script).returncode == 0
     assert _gone(int(pid_file.read_text()))
 
