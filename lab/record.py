@@ -1,7 +1,8 @@
 """Record what real starts of a real vLLM print and write, as fixtures for adapters and verdict.
 
 For each compile path (and for tensor parallel 2): cold, hit, hit, then the tree copied to a new node, whose home and
-temporary directory are empty. Per start a log and a JSON file: the cache tree before and after, and the files that
+temporary directory are empty; also what a new node does with a tree that lost its support files, and a start that
+does not compile. Per start a log and a JSON file: the cache tree before and after, and the files that
 were opened meanwhile. Everything runs at the node's paths (/compile-cache, /node/home, /tmp), so only the engine's
 and Python's places are shortened.
 
@@ -21,16 +22,37 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab import model, s3
 from lab.node import CHECKOUT, Node, Site
-from lab.recordings import FORMAT, NAMES, STARTS, File
+from lab.recordings import FORMAT, NAMES, NEW_NODE, File, starts
 from lab.vllm import CompilePath, Launch, cache_env, wait_until_ready
 from lab.watch import Opens
 
 _QUIET_SECONDS = 3.0
+_INSIDE_ENTRY = "vllm/torch_compile_cache/**/inductor_cache"
+
+
+@dataclass(frozen=True)
+class _Scenario:
+    """What is started, and what a new node lacks of the tree (glob patterns below the cache root)."""
+
+    path: CompilePath
+    tensor_parallel: int = 1
+    arguments: tuple[str, ...] = ()
+    lost_on_the_way: tuple[str, ...] = ()
+
+
+_SCENARIOS = {
+    **{path.value: _Scenario(path) for path in CompilePath},
+    "aot-tp2": _Scenario(CompilePath.AOT, tensor_parallel=2),
+    "aot-support-lost": _Scenario(CompilePath.AOT, lost_on_the_way=(_INSIDE_ENTRY, "inductor")),
+    "vllm-compile-support-lost": _Scenario(CompilePath.VLLM_COMPILE, lost_on_the_way=(_INSIDE_ENTRY, "inductor")),
+    "eager": _Scenario(CompilePath.AOT, arguments=("--enforce-eager",)),
+}
+assert set(_SCENARIOS) == set(NAMES)
 
 
 def index(root: Path) -> list[File]:
@@ -49,15 +71,19 @@ def record(name: str, directory: Path, python: Path, server: s3.Server, site: Si
     """Record all starts of one name into `directory/name`."""
     target = directory / name
     target.mkdir(parents=True, exist_ok=True)
-    tensor_parallel = 2 if name.endswith("-tp2") else 1
-    path = CompilePath(name.removesuffix("-tp2"))
+    scenario = _SCENARIOS[name]
     first, second = site.node(f"{name}-first"), site.node(f"{name}-second")
-    for start in STARTS:
+    for start in starts(name):
         node = first
-        if start == "4-new-node":
+        if start in NEW_NODE:
             node = second
             node.copy_cache_from(first)
-        launch = Launch(python, "s3://models/tiny", _free_port(), path, tensor_parallel)
+            for pattern in scenario.lost_on_the_way:
+                for lost in node.cache.glob(pattern):
+                    shutil.rmtree(lost)
+        launch = Launch(
+            python, "s3://models/tiny", _free_port(), scenario.path, scenario.tensor_parallel, scenario.arguments
+        )
         _record_start(target, start, node, launch, server, {"name": name, "start": start})
     for node in (first, second):
         node.discard()
@@ -73,7 +99,7 @@ def _record_start(
     with Opens(node.cache) as opens, node.start(launch.argv(), log=log, env=env, patience=20) as process:
         ready = wait_until_ready(launch.health_url, process.poll)
         time.sleep(_QUIET_SECONDS)
-        at_ready = index(node.cache)
+        at_ready = _stats(node.cache)
         tokens = launch.complete()
         process.signal(signal.SIGTERM)
         deadline = time.monotonic() + 30
@@ -98,7 +124,7 @@ def _record_start(
         "env": shown,
         "exit_status": status,
         "token_ids": tokens,
-        "changed_after_ready": [asdict(one) for one in after if one not in at_ready],
+        "changed_after_ready": [asdict(one) for one in after if (one.path, one.size, one.mtime_ns) not in at_ready],
         "outside_cache_root": outside,
         "opened": {} if opens.overflowed else dict(sorted(opens.counts.items())),
         "before": [asdict(one) for one in before],
@@ -109,6 +135,15 @@ def _record_start(
     (target / f"{start}.json").write_text(_shortened(text, launch.python))
     log.write_text(_shortened(log.read_text(errors="replace"), launch.python))
     print(f"{head['name']} {start}: ready {ready:.1f} s, {document['engine_init']}", file=sys.stderr, flush=True)
+
+
+def _stats(root: Path) -> set[tuple[str, int, int]]:
+    """Path, size and time of each file, without opening it: opens are being counted."""
+    return {
+        (path.relative_to(root).as_posix(), status.st_size, status.st_mtime_ns)
+        for path in root.rglob("*")
+        if path.is_file() and (status := path.stat())
+    }
 
 
 def _engine_init(log: str) -> str | None:

@@ -11,8 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FORMAT = "glowplug-lab.recording/1"
-STARTS = ("1-cold", "2-hit", "3-hit", "4-new-node")
-NAMES = ("stock", "stock-aot", "vllm-compile", "aot", "mega-aot", "aot-tp2")
+NAMES = (
+    "stock",
+    "stock-aot",
+    "vllm-compile",
+    "aot",
+    "mega-aot",
+    "aot-tp2",
+    "aot-support-lost",
+    "vllm-compile-support-lost",
+    "eager",
+)
+NEW_NODE = ("4-new-node", "2-new-node")
 _HERE = Path(__file__).resolve().parent
 
 
@@ -71,6 +81,15 @@ class Recording:
         """Paths that this start wrote anew with other bytes."""
         known = {file.path: file for file in self.before}
         return tuple(file.path for file in self.after if (old := known.get(file.path)) and old.sha256 != file.sha256)
+
+
+def starts(name: str) -> tuple[str, ...]:
+    """The starts that a name has, in their order."""
+    if name == "eager":
+        return ("1-cold",)
+    if name.endswith("-support-lost"):
+        return ("1-cold", "2-new-node")
+    return ("1-cold", "2-hit", "3-hit", "4-new-node")
 
 
 def log_path(name: str, start: str) -> Path:

@@ -9,15 +9,16 @@ import pytest
 
 from lab import recordings
 
-EVERY = [(name, start) for name in recordings.NAMES for start in recordings.STARTS]
+EVERY = [(name, start) for name in recordings.NAMES for start in recordings.starts(name)]
 
 
 @pytest.mark.parametrize("name", recordings.NAMES)
 def test_each_start_begins_with_the_tree_that_the_one_before_left(name: str) -> None:
-    starts = [recordings.load(name, start) for start in recordings.STARTS]
+    starts = [recordings.load(name, start) for start in recordings.starts(name)]
     assert starts[0].before == ()
     for earlier, later in itertools.pairwise(starts):
-        assert later.before == earlier.after
+        partly = name.endswith("-support-lost")
+        assert set(later.before) < set(earlier.after) if partly else later.before == earlier.after
 
 
 @pytest.mark.parametrize(("name", "start"), EVERY)
