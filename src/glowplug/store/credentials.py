@@ -208,7 +208,7 @@ def from_instance(endpoint: str) -> S3Credential:
         return {
             "access_key_id": str(found["AccessKeyId"]),
             "secret_access_key": str(found["SecretAccessKey"]),
-            "token": str(found["Token"]),
+            "token": str(found["Token"]) or None,
             "expires_at": dt.datetime.fromisoformat(str(found["Expiration"])),
         }
     except (OSError, http.client.HTTPException) as error:

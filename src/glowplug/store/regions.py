@@ -4,7 +4,6 @@ hand on.
 
 from __future__ import annotations
 
-import http.client
 import urllib.parse
 
 
@@ -16,6 +15,8 @@ def endpoint(region: str) -> str:
 
 def of_bucket(server: str, bucket: str, seconds: float) -> str:
     """The value of `x-amz-bucket-region` in the answer to a HEAD of the bucket, "" where nobody says so in `seconds`."""
+    import http.client  # with ssl 20 ms, for a question that is rarely asked
+
     parts = urllib.parse.urlsplit(server)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=max(seconds, 0.001))
