@@ -2,11 +2,13 @@
 
 `fxgraph` and `aotautograd` are what Inductor looks up by content; a hit there spares compilation. What they point to
 (generated modules, Triton binaries) is support. torch does not say which of them one program uses, so all of them
-together are one entry.
+together are one entry. Its name is made of the keys that can be looked up in it: a program that compiles more, or other
+graphs, makes another entry, while two compiles of the same graphs (whose files differ in bytes) make the same one.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING, Final, Optional
 
@@ -32,4 +34,6 @@ def entry(index: Index, launch: Launch) -> Optional[Entry]:
     incomplete = f"a write was not finished: {unfinished}" if unfinished else f"{empty} is empty" if empty else ""
     if launch.local_ranks is None:
         incomplete = incomplete or "the ranks of this machine cannot be known in a layout over several nodes"
-    return Entry(NAME, files, files, incomplete)
+    keys = sorted({path.rpartition("/")[0] for path in files})
+    digest = hashlib.sha256("\n".join(keys).encode("utf-8", "surrogateescape")).hexdigest()
+    return Entry(f"{NAME}-{digest[:12]}", files, files, incomplete)

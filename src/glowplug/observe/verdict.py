@@ -73,7 +73,7 @@ def decide(facts: Facts) -> Verdict:
     if changed and not used and not trace.loaded:
         return Verdict(Compile.REJECTED, seconds, f"the engine replaced {changed[0]} by other bytes", evidence)
     if compiled or changed:
-        if used and trace.loaded:
+        if used:
             fresh = added or changed or trace.compiled
             return Verdict(Compile.PARTIAL, seconds, f"compiled anew: {fresh[0]}", evidence)
         return Verdict(Compile.MISS, seconds, _why_missed(facts), evidence)

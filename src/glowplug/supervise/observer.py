@@ -21,6 +21,7 @@ from glowplug.observe.ready import QUIET_SECONDS, QuietProbe, UrlProbe
 from glowplug.starts.timeline import timeline
 from glowplug.supervise.conclusion import Conclusion, conclude
 from glowplug.supervise.publishing import publish
+from glowplug.tree.model import File, Index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,9 +86,7 @@ class Observer:
         adapter = prepared.adapter
         paths = [path for entry in prepared.before.entries for path in entry.index_files]
         self._opens = OpenWatch(prepared.root, paths)
-        self._quiet = QuietProbe(
-            prepared.root, lambda path: adapter.reach(path) is Reach.PORTABLE, time.monotonic
-        )
+        self._quiet = QuietProbe(prepared.root, lambda path: adapter.reach(path) is Reach.PORTABLE, time.monotonic)
 
     def started(self) -> None:
         """The engine's process runs now."""
@@ -122,7 +121,27 @@ class Observer:
             return
         self.end = End.READY
         self._settle()
-        ready_seconds = ready_at - self._began
+        self._conclude(ready_at - self._began)
+        while not self._says_ready() and self._changes_again():
+            # Quiet was only a pause of the compiler: what came after it belongs to this start too.
+            self._conclude(ready_at - self._began)
+
+    def _says_ready(self) -> bool:
+        return self._url() is not None
+
+    def _changes_again(self) -> bool:
+        """Wait for the end of an engine that cannot say when it is ready; whether its cache has changed by then."""
+        if self._quiet is None or self._options.exit_when_ready:
+            return False
+        seen = self._quiet.seen
+        while not self._ended.wait(_POLL_SECONDS):
+            self._quiet.ready()
+            if self._quiet.seen != seen and self._quiet.since_change >= QUIET_SECONDS:
+                return True
+        self._quiet.ready()
+        return self._quiet.seen != seen
+
+    def _conclude(self, ready_seconds: float) -> None:
         conclusion = conclude(self._prepared, self._reader, self._opens)
         self._note(conclusion, ready_seconds)
         self._record.write()
@@ -131,12 +150,15 @@ class Observer:
         self._record.add(publish=self._publish(conclusion, ready_seconds))
         self._record.write()
 
+    def _url(self) -> str | None:
+        return self._options.ready_url or (self._prepared.launch.ready_url if self._prepared.launch else None)
+
     def _await_ready(self) -> float | None:
         """The monotonic moment of readiness; None where the engine ended or time ran out before."""
-        url = self._options.ready_url or (self._prepared.launch.ready_url if self._prepared.launch else None)
+        url = self._url()
         probe = UrlProbe(url) if url else None
         limit = self._process_at + self._options.ready_timeout
-        activity = _Activity(self._quiet, self._opens)
+        activity = _Activity(self._quiet, self._opens, self._has_entry)
         while time.monotonic() < limit:
             if self._ended.wait(_POLL_SECONDS):
                 # A program without a health URL that ended well has done all that it is for.
@@ -153,6 +175,14 @@ class Observer:
                     return last
         self.end = End.TIMED_OUT
         return None
+
+    def _has_entry(self, stamps: frozenset[tuple[str, int, int]]) -> bool:
+        """Whether a whole entry is there, by names and sizes alone."""
+        adapter, launch = self._prepared.adapter, self._prepared.launch
+        if adapter is None or launch is None:
+            return False
+        index = Index({path: File(path, size, "", 0, mtime_ns) for path, size, mtime_ns in stamps})
+        return any(entry.index_files and not entry.incomplete for entry in adapter.entries(index, launch))
 
     def _settle(self) -> None:
         """After ready: until nothing has changed for a while, or the engine ended."""
@@ -242,9 +272,15 @@ class Observer:
 
 
 class _Activity:
-    """Quiet after activity: something was written or opened, and then nothing for a while."""
+    """Quiet after activity: something was written or opened, then nothing for a while, and there is a whole entry."""
 
-    def __init__(self, quiet: QuietProbe | None, opens: OpenWatch | None) -> None:
+    def __init__(
+        self,
+        quiet: QuietProbe | None,
+        opens: OpenWatch | None,
+        has_entry: Callable[[frozenset[tuple[str, int, int]]], bool],
+    ) -> None:
+        self._has_entry = has_entry
         self._quiet = quiet
         self._opens = opens
         self._opened = 0
@@ -262,6 +298,5 @@ class _Activity:
         opened = len(self._opens.opened()) if self._opens else 0
         if opened != self._opened:
             self._opened, self._last = opened, now
-        if self._last is not None and now - self._last >= QUIET_SECONDS:
-            return self._last
-        return None
+        quiet = self._last is not None and now - self._last >= QUIET_SECONDS
+        return self._last if quiet and self._has_entry(self._seen) else None
