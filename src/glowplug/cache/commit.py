@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 1.0
 _TRIES: Final = 100
+_LOST_ANSWERS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ def change(
     """
     pause = _FIRST_PAUSE
     meant: bytes | None = None
+    lost = 0
     for _ in range(_TRIES):
         current = read(store, path, deadline)
         if meant is not None and current.manifest is not None and manifests.encode(current.manifest) == meant:
@@ -81,9 +83,12 @@ def change(
                 store.put_if(path, meant, current.version, deadline)
             else:
                 store.put_new(path, meant, deadline)
-        except (ConflictError, UnavailableError):
-            # An answer that did not come may hide a write that happened; both are settled by reading.
+        except ConflictError:
             deadline.check("writing a manifest that others write too")
+        except UnavailableError:
+            lost += 1  # an answer that did not come may hide a write that happened: reading settles it
+            if lost > _LOST_ANSWERS or deadline.passed():
+                raise
         else:
             return wanted
         deadline.clock.sleep(min(pause * random.uniform(0.5, 1.5), deadline.remaining()))  # noqa: S311 - jitter
