@@ -29,6 +29,8 @@ _DISK: Final[Mapping[int, str]] = {
 
 def reason_of(error: GlowplugError | OSError) -> str:
     """The word for a fault: the error's code with `_`, or what a disk's errno means for a cache."""
+    if isinstance(error, GlowplugError) and error.code == "secret-found":
+        return f"secret_found: {error.message}"
     if isinstance(error, GlowplugError):
         return _WORDS.get(error.code) or error.code.replace("-", "_")
     return _DISK.get(error.errno or 0, "disk")
