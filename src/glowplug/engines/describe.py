@@ -49,9 +49,9 @@ def cache_key() -> str:
         "# What the cache key is made of",
         "<!-- Generated from the adapters' tables (src/glowplug/engines/*/data). Do not edit. -->",
         (
-            "The key decides what is offered to a start; the engine's own hash still decides what it uses. So the key holds what every"
-            " party always knows and what the engine may forget to check. The digest is SHA-256 over the canonical JSON of the key and"
-            f" the key version (now {KEY_VERSION})."
+            "The key decides what is offered to a start; the engine's own hash still decides what it uses. So the key"
+            " holds what every party always knows and what the engine may forget to check. The digest is SHA-256 over"
+            f" the canonical JSON of the key and the key version (now {KEY_VERSION})."
         ),
         "## Fields",
         _markdown(("field", "meaning", "from"), _FIELDS),

@@ -21,10 +21,14 @@ _N: Final = r"(\d{1,9}(?:\.\d{1,9})?)"
 _SHORT: Final = 300
 _MOST: Final = 40
 _UNITS: Final = {"byte": 1, "bytes": 1, **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", start=1)}}
-_RANK: Final = re.compile(r"\s*\(([A-Za-z][^()]{0,60}?)(?: pid=\d{1,10})?\)\s")
+# Behind whatever a collector (kubectl, journald) put before it.
+_RANK: Final = re.compile(r"[^(]{0,120}\(([A-Za-z][^()]{0,60}? pid=\d{1,10})\)\s")
 _HEAD: Final = re.compile(
     r".{0,120}?\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s+\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?\s+\[[^\]]{1,200}:\d+\]\s"
 )
+
+# The command line as vLLM repeats it: it may hold anything, an API key too.
+_ECHO: Final = "non-default args"
 
 # Literal words of the lines below: a line without any of them says nothing and costs one search.
 _TELLING: Final = re.compile(
@@ -201,9 +205,9 @@ _ROWS: Final = (
     ),
     _Row(re.compile(rf"init engine \([^)]*\) took {_N} s(?:econds)?(?: \(compilation: {_N} s)?"), _init, evidence=True),
     _Row(re.compile(rf"Loading weights took {_N} seconds"), _weights, evidence=True),
-    _Row(re.compile(rf"Model loading took {_N}(?: GiB)?(?: memory)? and {_N} s"), _model, evidence=True),
+    _Row(re.compile(rf"Model loading took {_N}(?: Gi?B)?(?: memory)? and {_N} s"), _model, evidence=True),
     _Row(
-        re.compile(rf"\[RunAI Streamer\] Overall time to stream {_N} (\w{{1,8}}) of all files(?: to \S+)?: {_N}s"),
+        re.compile(rf"\[RunAI Streamer\] Overall time to stream {_N} (\w{{1,8}})(?: of all files)?(?: to \S+)?: {_N}s"),
         _streamed,
         evidence=True,
     ),
@@ -213,7 +217,7 @@ _ROWS: Final = (
     _Row(re.compile(r"vLLM API server version v?(\d[\w.+!-]{0,60})"), _version),
     _Row(re.compile(r"█\s+version v?(\d[\w.+!-]{0,60})"), _version),
     _Row(re.compile(r"Application startup complete"), _started),
-    _Row(re.compile(r"Loading safetensors[^|]{0,80}?(\d{1,3})% Completed \| \d+/\d+ \[(\d{1,4}):(\d\d)<"), _bar),
+    _Row(re.compile(r"Loading safetensors[^%\[]{0,80}?\b(\d{1,3})%[^\[]{0,60}\[(\d{1,4}):(\d\d)<"), _bar),
 )
 
 
@@ -236,6 +240,8 @@ class VllmLog:
         rank = _RANK.match(text)
         head = _HEAD.match(text)
         message = text[head.end() :] if head else text
+        if message.lstrip().startswith(_ECHO):
+            return
         speaker = self._said.ranks[rank.group(1) if rank else ""]
         for row in _ROWS:
             match = row.pattern.search(message)
