@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from glowplug.core.clock import Deadline
-from glowplug.core.errors import ConflictError
+from glowplug.core.errors import ConflictError, NotFoundError
 from glowplug.store.contract import Store
 from tests.store.conftest import Place
 
@@ -42,6 +42,7 @@ def at_once(count: int, work: Callable[[int], str]) -> Counter[str]:
     return Counter(end.split()[0] for end in ends)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stores", [1, 16], ids=["one-store", "a-store-each"])
 def test_sixteen_threads_have_one_winner(shared_place: Place, soon: Deadline, stores: int) -> None:
     opened: list[Store] = [shared_place.open() for _ in range(stores)]
@@ -79,6 +80,7 @@ def start_racer(place: Place, rounds: int, name: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_eight_processes_lose_no_update(shared_place: Place, soon: Deadline) -> None:
     racers = [start_racer(shared_place, 10, f"p{number}") for number in range(8)]
     for racer in racers:
@@ -92,6 +94,14 @@ def test_eight_processes_lose_no_update(shared_place: Place, soon: Deadline) -> 
     assert counted == {f"p{number}": 10 for number in range(8)}
 
 
+def wrote(place: Place, line: bytes, limit: Deadline) -> bool:
+    limit.check("waiting for the racer")
+    try:
+        return line in place.open().get("counter", limit, max_bytes=1 << 24).data
+    except NotFoundError:
+        return False
+
+
 def test_a_killed_writer_blocks_nobody(tmp_path: Path, soon: Deadline) -> None:
     """SIGKILL at random moments of writers in a directory: the others go on, and the object is always whole."""
     place = Place((tmp_path / "store").as_uri(), {})
@@ -100,7 +110,10 @@ def test_a_killed_writer_blocks_nobody(tmp_path: Path, soon: Deadline) -> None:
         assert racer.stdin is not None
         racer.stdin.write("\n")
         racer.stdin.flush()
-        time.sleep(0.2 + secrets.randbelow(300) / 1000)
+        limit = Deadline.after(30)
+        while not wrote(place, f"dead{number}\n".encode(), limit):
+            time.sleep(0.01)
+        time.sleep(secrets.randbelow(50) / 1000)
         racer.kill()
         racer.communicate()
         began = time.monotonic()
@@ -140,3 +153,25 @@ def test_a_stopped_holder_costs_others_their_deadline_only(tmp_path: Path) -> No
         holder.communicate()
     store.put("m", b"2", Deadline.after(5))
     assert store.get("m", Deadline.after(5)).data == b"2"
+
+
+def test_a_store_that_was_opened_before_a_fork_says_so() -> None:
+    """Silence until the deadline would be the alternative. A process of its own, since this one has threads."""
+    program = (
+        "import os\n"
+        "from glowplug.core.clock import Deadline\n"
+        "from glowplug.core.errors import InternalError\n"
+        "from glowplug.store.schemes import open_store\n"
+        "store = open_store('memory://', {})\n"
+        "store.put('a', b'1', Deadline.after(5))\n"
+        "if os.fork() == 0:\n"
+        "    try:\n"
+        "        store.get('a', Deadline.after(60))\n"
+        "    except InternalError:\n"
+        "        os._exit(7)\n"
+        "    os._exit(1)\n"
+        "raise SystemExit(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+    )
+    search = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": search}, timeout=30)
+    assert done.returncode == 7

@@ -48,6 +48,12 @@ def test_a_relative_path_is_a_directory(tmp_path: Path, monkeypatch: pytest.Monk
     assert open_store("./cache", {}).url == (tmp_path / "cache").as_uri()
 
 
+def test_the_home_is_the_callers() -> None:
+    assert open_store("~/cache", {"HOME": "/home/me"}).url == "file:///home/me/cache"
+    with pytest.raises(UsageError):
+        open_store("~other/cache", {"HOME": "/home/me"})
+
+
 @pytest.mark.parametrize(
     ("url", "hint"),
     [

@@ -51,7 +51,8 @@ _HASHED_BYTES: Final = 1 << 20
 _FIRST_POLL: Final = 0.001  # seconds between two tries for a lock, doubling
 _LAST_POLL: Final = 0.02
 _COPY_BYTES: Final = 1 << 20
-_NO_ENTRY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
+# Nothing of that name, or something that is no file: a directory, a link (O_NOFOLLOW), a socket.
+_NO_ENTRY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO})
 _DENIED: Final = frozenset({errno.EACCES, errno.EPERM})
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 

@@ -16,6 +16,9 @@ What obstore does not promise, and how it is had here:
   held against it. Beyond the first 8 MiB ranges come in parallel, tied to one ETag. (An empty object has no range: 416,
   then a plain GET.) What is damaged on the way only a digest notices, which callers have for every blob and manifest.
 
+A process that forked cannot use obstore any more, not even by a new store (its threads exist in the parent only): every
+call then ends at its deadline. Whoever needs a store after a fork starts a program.
+
 S3 is tested against a real server. **GCS and Azure use the same code and are untried.** On GCS the version is the
 generation, since its conditional writes know no ETag.
 """
@@ -23,6 +26,7 @@ generation, since its conditional writes know no ETag.
 from __future__ import annotations
 
 import itertools
+import os
 import secrets
 import threading
 from collections import deque
@@ -37,6 +41,7 @@ from glowplug.core.errors import (
     ConflictError,
     GlowplugError,
     IntegrityError,
+    InternalError,
     NotFoundError,
     UnavailableError,
 )
@@ -97,6 +102,7 @@ class ObjectStore:
         self._conditional: bool | None = None
         self._probing = threading.Lock()
         self._bucket_seen = False
+        self._process = os.getpid()
 
     @property
     def url(self) -> str:
@@ -290,6 +296,8 @@ class ObjectStore:
         return Meta(meta["path"], meta["size"], meta["last_modified"].timestamp(), version)
 
     def _client(self, deadline: Deadline) -> Client:
+        if os.getpid() != self._process:
+            raise InternalError(f"{self.url} was opened before a fork: obstore's threads are not in this process")
         left = deadline.remaining()
         seconds = next((patience for patience in PATIENCE if patience >= left), PATIENCE[-1])
         with self._lock:

@@ -75,7 +75,7 @@ def open_store(
 
 
 def _bare_store(url: str, environ: Mapping[str, str]) -> Store:
-    scheme, rest = _split(url)
+    scheme, rest = _split(url, environ)
     if scheme == "file":
         from glowplug.store.directory import DirectoryStore  # each back end loads only what it needs
 
@@ -85,11 +85,11 @@ def _bare_store(url: str, environ: Mapping[str, str]) -> Store:
     return ObjectStore(_SCHEMES[scheme](_address(scheme, url, rest), environ))
 
 
-def _split(url: str) -> tuple[str, str]:
+def _split(url: str, environ: Mapping[str, str]) -> tuple[str, str]:
     """Scheme and the rest; a path is of scheme `file`."""
     found = _SCHEME.fullmatch(url)
     if found is None:
-        return _split_path(url)
+        return _split_path(url, environ)
     scheme, rest = found.group(1), found.group(2)
     known = {"file", *_SCHEMES}
     if scheme not in known:
@@ -110,12 +110,14 @@ def _split(url: str) -> tuple[str, str]:
     return scheme, rest[2:]
 
 
-def _split_path(url: str) -> tuple[str, str]:
-    if not url.startswith(("/", "./", "../", "~")):
+def _split_path(url: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    if url.startswith("~/") and environ.get("HOME"):
+        url = f"{environ['HOME']}/{url[2:]}"
+    if not url.startswith(("/", "./", "../")):
         raise _bad(url, "it has no scheme", f"s3://{url}" if url else "")
     if "\0" in url:
         raise _bad(url, "it holds a NUL byte")
-    return "file", urllib.parse.quote(str(Path(url).expanduser().absolute()))
+    return "file", urllib.parse.quote(str(Path(url).absolute()))
 
 
 def _directory(url: str, rest: str) -> Path:
@@ -176,6 +178,7 @@ def _never_again() -> RetryConfig:
 
 
 def _s3(address: Address, environ: Mapping[str, str]) -> Any:
+    from obstore.exceptions import UnknownConfigurationKeyError
     from obstore.store import S3Store
 
     from glowplug.store import credentials, regions
@@ -188,23 +191,30 @@ def _s3(address: Address, environ: Mapping[str, str]) -> Any:
         **found.settings,
         "region": region,
         "endpoint": endpoint,
-        "aws_endpoint_url_s3": endpoint,
         "virtual_hosted_style_request": False,
-        "disable_bulk_delete": True,
     }
+    # Settings that older obstores do not know. The first keeps the newer ones from reading AWS_ENDPOINT_URL_S3 themselves; without
+    # the second a deletion is a POST, which some servers lack.
+    newer = {"aws_endpoint_url_s3": endpoint, "disable_bulk_delete": True}
     certificates = _certificates(environ)
 
-    def connect(seconds: float) -> S3Store:
+    def connect_with(config: dict[str, Any], seconds: float) -> S3Store:
         return S3Store(
             address.bucket,
             prefix=address.prefix or None,
-            config=settings,  # type: ignore[arg-type] # a plain dict with the keys of S3Config
+            config=config,  # type: ignore[arg-type] # a plain dict with the keys of S3Config
             client_options=client_options(
                 seconds, certificates=certificates, allow_http=endpoint.startswith("http://")
             ),
             retry_config=_never_again(),
             credential_provider=found.provider,
         )
+
+    def connect(seconds: float) -> S3Store:
+        try:
+            return connect_with(settings | newer, seconds)
+        except UnknownConfigurationKeyError:
+            return connect_with(settings, seconds)
 
     return Remote(
         url=address.url,
