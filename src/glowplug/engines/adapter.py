@@ -156,7 +156,8 @@ class Adapter(Protocol):
         self, cache_root: str, launch: Launch, environ: Mapping[str, str], *, engine_version: str, gpu: bool
     ) -> Placement:
         """Variables that keep every artifact below `cache_root` (subtrees `vllm/ inductor/ triton/ flashinfer/
-        deep_gemm/ nv/`)."""
+        deep_gemm/ nv/`).
+        """
         ...
 
     def reach(self, path: str) -> Reach:
@@ -173,7 +174,8 @@ class Adapter(Protocol):
 
     def redact(self, path: str, data: bytes) -> bytes:
         """The bytes of an engine metadata file with credential-like values replaced; the same bytes for any other
-        file."""
+        file.
+        """
         ...
 
     def log_reader(self) -> LogReader:

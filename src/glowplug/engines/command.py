@@ -68,7 +68,8 @@ class Program:
 
 def resolve_references(words: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
     """`$(VAR)` as kubelet replaces it in `command` and `args` before a container starts; unknown names stay, `$$` is
-    `$`."""
+    `$`.
+    """
 
     def replace(match: re.Match[str]) -> str:
         if match.group(1) is None:

@@ -11,7 +11,8 @@ _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1
 
 def plain(line: str) -> list[str]:
     """The visible states of a line, one for each carriage return (progress bars rewrite their line), without
-    colours."""
+    colours.
+    """
     if len(line) > LONGEST:
         line = line[:LONGEST]
     if "\x1b" in line:

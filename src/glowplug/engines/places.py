@@ -27,7 +27,8 @@ def placed(
     escapes: Sequence[str] = (),
 ) -> Placement:
     """`wanted` minus what the user has set. A kept directory outside the root costs the hit, unless its name is in
-    `free`."""
+    `free`.
+    """
     variables: dict[str, str] = {}
     kept: dict[str, str] = {}
     said: list[str] = []
@@ -49,7 +50,8 @@ def placed(
 
 def home_and_temporary(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Directories outside any cache root where torch, Triton, FlashInfer, DeepGEMM and CUDA leave output by
-    default."""
+    default.
+    """
     found: list[str] = []
     temporary = next((environ[name] for name in ("TMPDIR", "TEMP", "TMP") if environ.get(name)), "/tmp")  # noqa: S108
     account = "".join("_" if character in '\\/:*?"<>|' else character for character in user.name(environ))

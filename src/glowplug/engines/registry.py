@@ -50,7 +50,8 @@ def by_name(name: str) -> Optional[Adapter]:
 
 def local_text(path: str) -> str:
     """The text of a small file of this machine. Raises OSError, or ValueError for one that is too large or no
-    text."""
+    text.
+    """
     with Path(path).open("rb") as handle:
         data = handle.read(_LARGEST_CONFIG + 1)
     if len(data) > _LARGEST_CONFIG:

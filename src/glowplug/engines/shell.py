@@ -56,7 +56,8 @@ class OpaqueError(Exception):
 @dataclass(frozen=True)
 class Word:
     """A word before expansion: pieces of literal text and of references, each quoted or not. `plain`: no piece was
-    quoted."""
+    quoted.
+    """
 
     pieces: tuple[tuple[str, str, bool], ...]
     """(kind, text, quoted) with kind `text` or `ref`."""
@@ -284,7 +285,8 @@ class _State:
 
     def execute(self, command: Sequence[Word], *, last: bool) -> list[str] | None:
         """The words of a program to start, None for a command that only changes the shell's state or the
-        machine's."""
+        machine's.
+        """
         assignments, rest = self._assignments(command)
         if not rest:
             for name, value in assignments:

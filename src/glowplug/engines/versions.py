@@ -11,7 +11,8 @@ _LONGEST: Final = 9
 
 def parts(version: str) -> tuple[tuple[int, ...], int]:
     """A value that sorts like the version; text that is none sorts after every version (an unknown one counts as
-    new)."""
+    new).
+    """
     match = _NUMBER.match(version.strip().lstrip("v"))
     if match is None or any(len(number) > _LONGEST for number in match.group(1).split(".")):
         return ((10**9,), 1)

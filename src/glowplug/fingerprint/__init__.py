@@ -1,2 +1,3 @@
 """The facts under which a start compiles, each with where it comes from; key and guards made of them. Standard
-library only."""
+library only.
+"""

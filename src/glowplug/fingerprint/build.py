@@ -125,7 +125,8 @@ def _shown(values: Mapping[str, str]) -> dict[str, str]:
 
 def _text(value: str) -> str:
     """Text that is Unicode: bytes of an argument that are not UTF-8 are written as escapes, so that they can be
-    digested."""
+    digested.
+    """
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") if _strange(value) else value
 
 

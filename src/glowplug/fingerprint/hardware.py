@@ -27,7 +27,8 @@ _AMD: Final = Path("/dev/kfd")
 @dataclass(frozen=True)
 class Hardware:
     """`gpu` is None where it cannot be known, with `why`. `accelerated`: whether it is a GPU at all. `capability`
-    like `9.0`, or ""."""
+    like `9.0`, or "".
+    """
 
     gpu: Optional[Fact]
     machine: Fact
@@ -38,7 +39,8 @@ class Hardware:
 
 def look(environ: Mapping[str, str], *, cpu_build: bool = False) -> Hardware:
     """This machine as an engine with this environment sees it. `cpu_build`: the engine uses no GPU whatever is
-    there."""
+    there.
+    """
     machine = Fact(os.uname().machine, "observed:uname")
     processor = Fact(cpu.here(), "observed:/proc/cpuinfo")
     if cpu_build:

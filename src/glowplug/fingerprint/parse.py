@@ -24,7 +24,8 @@ _LARGEST_SIZE: Final = 1_000_000
 
 def parse(text: str) -> tuple[Key, dict[str, str]]:
     """Key and guards of a JSON text. Raises BadInputError (`bad-fingerprint`) naming what is missing or of the wrong
-    type."""
+    type.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -47,7 +47,8 @@ class Interpreter:
 @dataclass(frozen=True)
 class Software:
     """Facts by name: engine_version, torch, triton, cuda, python; absent where they cannot be known. `cpu`: a build
-    for CPUs."""
+    for CPUs.
+    """
 
     facts: Mapping[str, Fact]
     cpu: bool = False
@@ -55,7 +56,8 @@ class Software:
 
 def look(argv: Sequence[str], environ: Mapping[str, str], distributions: Sequence[str]) -> Software:
     """What is installed for this command line. `distributions`: names under which the engine may be installed, best
-    first."""
+    first.
+    """
     interpreter = find_interpreter(argv, environ)
     if interpreter is None:
         return Software({})
@@ -91,7 +93,8 @@ def _engine(
 
 def find_interpreter(argv: Sequence[str], environ: Mapping[str, str]) -> Optional[Interpreter]:
     """The Python that a command line runs in: argv[0] itself, or the one that its first line names. Raises
-    nothing."""
+    nothing.
+    """
     path = _program(argv[0], environ) if argv else ""
     for _ in range(_LINKS):
         if not path:
@@ -192,7 +195,8 @@ def _minor(exact: str, real: str, prefix: Path) -> str:
 
 def _exact(real: str, base: Path, minor: str) -> str:
     """The whole version, from the interpreter's own binary or its shared library: `3.12` is not enough for AOT
-    artifacts."""
+    artifacts.
+    """
     if not minor:
         return ""
     libraries = sorted(base.glob(f"lib/libpython{minor}*.so.1.0")) + sorted(

@@ -87,7 +87,8 @@ def parse(mountinfo: str) -> tuple[Mount, ...]:
 
 def holding(path: str, mounts: tuple[Mount, ...]) -> Optional[Mount]:
     """The mount that an absolute path lies on: the longest mount point above it, the last of equals (it covers the
-    others)."""
+    others).
+    """
     best: Optional[Mount] = None
     for mount in mounts:
         inside = mount.point == "/" or path == mount.point or path.startswith(mount.point.rstrip("/") + "/")

@@ -49,7 +49,8 @@ class CacheRoot:
 
 def probe(root: str) -> str:
     """Why a directory cannot be a cache root, "" when it can. Makes it when it is missing; leaves nothing else
-    behind."""
+    behind.
+    """
     path = Path(root)
     if not path.is_absolute():
         return f"{root} is not an absolute path"
@@ -85,7 +86,8 @@ def _write_in(path: Path) -> None:
 
 def _unwritable_below(path: Path, depth: int, left: list[int]) -> str:
     """The first directory of an existing tree in which this process may not write, "" for none. Looks at some, not
-    all."""
+    all.
+    """
     if depth == 0:
         return ""
     try:

@@ -36,7 +36,8 @@ _LONGEST_NUMBER: Final = 400
 @dataclass(frozen=True)
 class Arguments:
     """A command line in one form. `options`: name with dashes → normalised value; `model`: the positional one, else
-    `--model`."""
+    `--model`.
+    """
 
     model: str
     options: Mapping[str, str]
@@ -94,7 +95,8 @@ def _options() -> _Options:
 
 def parse(words: Sequence[str], read_text: ReadText) -> Arguments:
     """The arguments after `vllm serve` or `-m vllm.entrypoints.openai.api_server`. Raises UsageError for what vLLM
-    refuses."""
+    refuses.
+    """
     advice: list[str] = []
     words = list(words)
     if any(word.startswith("--config=") for word in words):
@@ -301,7 +303,8 @@ def _boolean(text: str) -> str:
 
 def normalise(name: str, kind: str, text: str) -> str:
     """One spelling for equal values: `8k` and `8000`, JSON with any spacing and order. Raises UsageError where vLLM
-    would refuse."""
+    would refuse.
+    """
     if kind == "int":
         try:
             return str(human_int(text))

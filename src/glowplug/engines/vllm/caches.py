@@ -58,7 +58,8 @@ _NODE_LOCAL: Final = ("vllm/startup_plan/", "vllm/gpu_p2p_access_cache_for_")
 
 def reach(path: str) -> Reach:
     """Portable is what is content-addressed or keyed by the engine; node-local is measured on one machine; the rest
-    never travels."""
+    never travels.
+    """
     if path.startswith(_PORTABLE):
         return Reach.PORTABLE
     return Reach.NODE_LOCAL if path.startswith(_NODE_LOCAL) else Reach.NEVER
@@ -126,7 +127,8 @@ def _incomplete(draft: _Draft, index_files: tuple[str, ...], launch: Launch) -> 
 
 def _missing_unit(draft: _Draft, index_files: tuple[str, ...]) -> str:
     """A compiled part that some rank saved and another did not; pipeline stages may differ, ranks of one stage may
-    not."""
+    not.
+    """
     units = {unit for found in draft.ranks.values() for unit in found}
     for rank in sorted(draft.ranks):
         for unit in sorted(units):
@@ -138,7 +140,8 @@ def _missing_unit(draft: _Draft, index_files: tuple[str, ...]) -> str:
 
 def behaviour(name: str, version: str) -> str:
     """The value of a behaviour in a version, "" where none is recorded. A newer version than any checked counts as
-    the newest."""
+    the newest.
+    """
     for row in table(_PACKAGE, "behaviour"):
         if row["behaviour"] == name and within(version, row["from_version"], row["to_version"]):
             return row["value"]

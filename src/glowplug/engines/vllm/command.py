@@ -1,5 +1,6 @@
 """What a vLLM command line starts: model, layout, what of it is in the key, and whether anything is compiled at
-all."""
+all.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ _ANY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::", "[::]", "*"})  # noqa: S10
 
 def read(invocation: Invocation, read_text: ReadText) -> Optional[Launch]:
     """The launch that an invocation describes, None when it is not a vLLM server. Raises UsageError for what vLLM
-    refuses."""
+    refuses.
+    """
     words = _server_words(invocation.argv)
     if words is None or _NOT_A_START.intersection(words):
         return None

@@ -24,6 +24,8 @@ _PACKAGE: Final = "glowplug.engines.vllm"
 _PAIR: Final = re.compile(rb'"([A-Za-z_][A-Za-z0-9_]*)"(\s*:\s*)"((?:[^"\\]|\\.)*)"')
 _OLDEST: Final = "0.13.0"
 _DIGEST: Final = b"sha256:"
+# What differs by image is meant to: it is explained when asked (`cache why`), not said at every start.
+_SURPRISING: Final = frozenset({"pod", "node", "start", "secret"})
 _HASHES: Final = {
     "config_hash": "the configuration (arguments, model path, vLLM version)",
     "code_hash": "the model's source code or the place where vLLM is installed",
@@ -34,7 +36,8 @@ _HASHES: Final = {
 @dataclass(frozen=True)
 class Factors:
     """The content of a `cache_key_factors.json`: variables with their values, and the digests of the other
-    factors."""
+    factors.
+    """
 
     env: Mapping[str, Any]
     hashes: Mapping[str, str]
@@ -63,7 +66,8 @@ def parse(data: bytes) -> Factors:
 
 def compare(first: Factors, second: Factors) -> tuple[Difference, ...]:
     """Each factor in which two keys differ, variables first. Values of credential-like variables are shown as
-    digests."""
+    digests.
+    """
     found: list[Difference] = []
     for name in sorted(first.env.keys() | second.env.keys()):
         mine, theirs = first.env.get(name), second.env.get(name)
@@ -88,7 +92,8 @@ def _shown(name: str, value: object) -> str:
 
 def hashed(name: str, version: str) -> bool:
     """Whether a variable is in vLLM's own key in a version; older and newer versions than those checked count as the
-    nearest."""
+    nearest.
+    """
     at = version if parts(version) >= parts(_OLDEST) else _OLDEST
     return any(
         row["name"] == name and within(at, row["from_version"], row["to_version"])
@@ -97,11 +102,12 @@ def hashed(name: str, version: str) -> bool:
 
 
 def poisons(environ: Mapping[str, str], version: str) -> tuple[str, ...]:
-    """Variables set here that are in the engine's own key and usually differ between pods or images, with what to
-    do."""
+    """Variables set here that are in the engine's own key and usually differ between pods, with what to
+    do.
+    """
     found: list[str] = []
     for name, row in _volatile().items():
-        if name in environ and row["differs"] in ("pod", "node", "start", "image", "secret") and hashed(name, version):
+        if name in environ and row["differs"] in _SURPRISING and hashed(name, version):
             found.append(f"{name} is in vLLM's compile key and usually differs by {row['differs']}: {row['advice']}")
     return tuple(found)
 
@@ -112,7 +118,8 @@ def _volatile() -> Mapping[str, Row]:
 
 def redacted(data: bytes) -> bytes:
     """The bytes with the values of credential-like names replaced by digests, formatting kept. Works on damaged files
-    too."""
+    too.
+    """
 
     def replace(match: re.Match[bytes]) -> bytes:
         name, value = match.group(1).decode("ascii"), match.group(3)
