@@ -357,6 +357,7 @@ class TestTheDisk:
         assert list(outside.iterdir()) == []
 
 
+@pytest.mark.slow
 class TestKilledInTheMiddle:
     def test_no_entry_is_there_without_its_support(self, tmp_path: Path, key: Key, tree: Path, soon: Deadline) -> None:
         url = (tmp_path / "store").as_uri()
@@ -390,6 +391,7 @@ class TestKilledInTheMiddle:
             assert [path.name for path in (root / ".glowplug").iterdir()] == ["parts"]
 
 
+@pytest.mark.slow
 @requires("s3")
 class TestTheWire:
     """The start goes on within the deadline, and says why nothing was restored."""
@@ -420,10 +422,10 @@ class TestTheWire:
         self, wired: Store, proxy: Proxy, key: Key, root: Path, fault: Fault, path: str, reasons: set[str]
     ) -> None:
         proxy.add(fault, method="GET", path=path, times=None)
-        done = restore(wired, key, {}, root, deadline=Deadline.after(3))
+        done = restore(wired, key, {}, root, deadline=Deadline.after(2))
         assert done.outcome in {RestoreOutcome.FAILED, RestoreOutcome.NONE}
         assert done.reason in reasons
-        assert done.seconds < 5
+        assert done.seconds < 4
         assert scan(root).files == {}
 
     def test_one_bad_answer_is_asked_again(
