@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
 
 from tests import parts
+
+# The time of one example says nothing on a busy machine; what must be quick has a test of its own.
+settings.register_profile("glowplug", deadline=None)
+settings.load_profile("glowplug")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -165,9 +165,9 @@ def test_an_exact_version_from_the_binary(tmp_path: Path) -> None:
 def test_it_is_quick(environment: Environment) -> None:
     for number in range(400):
         environment.install(f"package{number}", "1.0")
-    begun = time.perf_counter()
+    begun = time.process_time()
     values([str(environment.python)])
-    assert time.perf_counter() - begun < 0.1
+    assert time.process_time() - begun < 0.1
 
 
 def test_python_is_not_started(environment: Environment, tmp_path: Path) -> None:

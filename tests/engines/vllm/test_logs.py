@@ -166,10 +166,10 @@ def test_a_silent_line_is_cheap() -> None:
     assert adapter is not None
     reader = adapter.log_reader()
     line = 'INFO:     127.0.0.1:37522 - "POST /v1/completions HTTP/1.1" 200 OK' + " x" * 200
-    begun = time.perf_counter()
+    begun = time.process_time()
     for _ in range(20_000):
         reader.feed(line, 1.0)
-    assert time.perf_counter() - begun < 2.0
+    assert time.process_time() - begun < 2.0
 
 
 TELLING = st.sampled_from(
@@ -214,6 +214,6 @@ def test_any_line(line: str, at: float) -> None:
     ],
 )
 def test_hostile_lines_take_no_time(line: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     read([line] * 20)
-    assert time.perf_counter() - begun < 2.0
+    assert time.process_time() - begun < 2.0
