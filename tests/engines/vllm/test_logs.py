@@ -61,6 +61,13 @@ def test_recorded_hit(name: str) -> None:
     assert any(path.endswith("/rank_0_0/model") for path in found.loaded)
 
 
+def test_recorded_piecewise_hit() -> None:
+    cold, hit = trace("0.32.0-vllm-compile-cold"), trace("0.32.0-vllm-compile-hit")
+    assert (cold.compiled, cold.loaded) == ((RANGE,), ())
+    assert (hit.compiled, hit.loaded) == ((), (RANGE,))
+    assert cold.saved == hit.saved == ()
+
+
 def test_recorded_rejection() -> None:
     found = trace("0.32.0-stock-aot-hit")
     assert len(found.rejections) == 1
