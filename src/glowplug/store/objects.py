@@ -115,7 +115,7 @@ class ObjectStore:
 
         def work(client: Client) -> Object:
             result = _beginning(client, path, max_bytes + 1)
-            meta = self._meta(result.meta)
+            meta = self._meta(result.meta, path)
             if meta.size > max_bytes:
                 raise IntegrityError(
                     f"{path} has {meta.size} bytes, more than the {max_bytes} allowed", code="archive-limit"
@@ -135,7 +135,7 @@ class ObjectStore:
             try:
                 client = self._client(deadline)
                 first = _beginning(client, path, _RANGE_BYTES)
-                rest = self._ranges(client, first.meta, deadline, doing)
+                rest = self._ranges(client, path, first.meta, deadline, doing)
                 yield from _whole(first, path, chunk_bytes)
                 for data in rest:
                     yield from _pieces(data, chunk_bytes)
@@ -146,9 +146,11 @@ class ObjectStore:
 
         return bounded.iterate(produce, deadline, doing)
 
-    def _ranges(self, client: Client, meta: ObjectMeta, deadline: Deadline, doing: str) -> Iterator[memoryview]:
+    def _ranges(
+        self, client: Client, path: str, meta: ObjectMeta, deadline: Deadline, doing: str
+    ) -> Iterator[memoryview]:
         """What lies beyond the first range, in order. The first few are asked for before this returns."""
-        path, size, e_tag = meta["path"], meta["size"], meta["e_tag"]
+        size, e_tag = meta["size"], meta["e_tag"]
 
         def fetch(start: int) -> bounded.Running[memoryview]:
             def work() -> memoryview:
@@ -175,12 +177,12 @@ class ObjectStore:
         paths.check(path)
         doing = f"looking at {self.url}/{path}"
         try:
-            return self._call(lambda client: self._meta(client.head(path)), deadline, doing)
+            return self._call(lambda client: self._meta(client.head(path), path), deadline, doing)
         except NotFoundError:
             if self._bucket_seen:
                 return None
         try:
-            return self._call(lambda client: self._meta(client.get(path).meta), deadline, doing)
+            return self._call(lambda client: self._meta(client.get(path).meta, path), deadline, doing)
         except NotFoundError:
             self._bucket_seen = True
             return None
@@ -193,7 +195,7 @@ class ObjectStore:
         def produce() -> Iterator[Meta]:
             try:
                 for page in self._client(deadline).list(bare or None, chunk_size=_LIST_PAGE):
-                    yield from map(self._meta, page)
+                    yield from (self._meta(meta, meta["path"]) for meta in page)
             except _FAULTS as error:
                 raise self._explain(error, doing, deadline) from error
             self._bucket_seen = True
@@ -291,9 +293,10 @@ class ObjectStore:
         except _FAULTS:
             return
 
-    def _meta(self, meta: ObjectMeta) -> Meta:
+    def _meta(self, meta: ObjectMeta, path: str) -> Meta:
+        """`path` as the caller knows it: obstore before 0.12 gives a prefixed one outside of listings."""
         version = meta.get(self._remote.versioned_by) or meta.get("e_tag") or ""
-        return Meta(meta["path"], meta["size"], meta["last_modified"].timestamp(), version)
+        return Meta(path, meta["size"], meta["last_modified"].timestamp(), version)
 
     def _client(self, deadline: Deadline) -> Client:
         if os.getpid() != self._process:
