@@ -18,7 +18,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,7 +124,7 @@ def _build(beside: Path, final: Path) -> None:
         with cachedir.step("installing torch, vLLM and the Run:ai streamer"):
             python = str(beside / "bin" / "python")
             options = ["--quiet", "--no-deps", "--require-hashes", "--python", python]
-            _run([uv, "pip", "install", *options, "-r", str(REQUIREMENTS)])
+            _run([uv, "pip", "install", *options, "-r", str(REQUIREMENTS)], _index_env())
     finally:
         shutil.rmtree(tools, ignore_errors=True)
     _alias(beside)
@@ -164,8 +164,21 @@ def _retarget(scripts: Path, beside: Path, final: Path) -> None:
             script.write_bytes(content.replace(os.fsencode(beside), os.fsencode(final)))
 
 
-def _run(argv: Sequence[str]) -> None:
-    subprocess.run(argv, check=True, stdout=sys.stderr)
+def _index_env() -> dict[str, str]:
+    """uv reads none of pip's settings, so a machine's own index and certificates are handed on to it."""
+    env = dict(os.environ)
+    settings = {"UV_DEFAULT_INDEX": "index-url", "SSL_CERT_FILE": "cert"}
+    for name, setting in settings.items():
+        asked = [sys.executable, "-m", "pip", "config", "get", f"global.{setting}"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        value = os.environ.get(f"PIP_{setting.upper().replace('-', '_')}") or done.stdout.strip()
+        if value and name not in env:
+            env[name] = value
+    return env
+
+
+def _run(argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+    subprocess.run(argv, check=True, stdout=sys.stderr, env=env)
 
 
 def _output(argv: Sequence[str]) -> str:
