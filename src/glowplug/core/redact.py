@@ -74,7 +74,8 @@ def secret_values(environ: Mapping[str, str], argv: Iterable[str] = ()) -> dict[
     found = {
         name: text.encode("utf-8", "surrogateescape")
         for name, text in environ.items()
-        if looks_secret(name) and len(text) >= _SHORTEST_SECRET
+        # The id of an access key is hidden where it is shown, but it names a key and is none.
+        if looks_secret(name) and not name.lower().endswith("_id") and len(text) >= _SHORTEST_SECRET
     }
     previous = ""
     for item in argv:

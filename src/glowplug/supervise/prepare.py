@@ -152,7 +152,7 @@ def _with_engine(
     fingerprint = build.fingerprint(
         invocation, launch, adapter, domain=options.domain, cache_root=key_root, environ=invocation.environ
     )
-    placement, engine_environ = _placed(adapter, launch, environ, root, wanted_root, fingerprint)
+    placement, engine_environ = _placed(adapter, launch, environ, invocation, root, wanted_root, fingerprint)
     for advice in (*launch.advice, *placement.costs):
         say(advice)
     folder = Path(root.path)
@@ -180,20 +180,24 @@ def _placed(
     adapter: Adapter,
     launch: Launch,
     environ: Mapping[str, str],
+    invocation: Invocation,
     root: writable.CacheRoot,
     wanted: str | None,
     fingerprint: Fingerprint,
 ) -> tuple[Placement, dict[str, str]]:
-    """The cache variables. A private root also replaces the user's own variables that point below the one that cannot be written."""
-    base = dict(environ)
+    """The cache variables, none that the environment or the command line itself (`env A=b …`) sets.
+
+    A private root also replaces the user's own variables that point below the root that cannot be written.
+    """
+    base, seen = dict(environ), dict(invocation.environ)
     if root.private:
         lost = (wanted or writable.DEFAULT).rstrip("/")
         for name, value in environ.items():
             if value == lost or value.startswith(lost + "/"):
-                base[name] = root.path + value[len(lost) :]
+                base[name] = seen[name] = root.path + value[len(lost) :]
     version = str(fingerprint.fields["engine_version"].value) if "engine_version" in fingerprint.fields else ""
     gpu = "gpu" in fingerprint.fields and not str(fingerprint.fields["gpu"].value).startswith("cpu:")
-    placement = adapter.place(root.path, launch, base, engine_version=version, gpu=gpu)
+    placement = adapter.place(root.path, launch, seen, engine_version=version, gpu=gpu)
     return placement, {**base, **placement.variables}
 
 
