@@ -10,6 +10,7 @@ import pytest
 from glowplug.cache import commit, layout, uses
 from glowplug.cache.gc import Collected, collect
 from glowplug.cache.publish import publish
+from glowplug.core import canonical
 from glowplug.core.clock import SYSTEM, Deadline
 from glowplug.core.documents.fingerprint import Key
 from glowplug.core.documents.start import PublishOutcome
@@ -97,6 +98,21 @@ def test_a_young_blob_of_a_publisher_at_work_is_left(filled: Store, key: Key, cl
     for _ in range(3):
         assert run(filled, clock).blobs == ()
     assert blobs(filled) == 2
+
+
+def test_a_blob_that_a_publisher_wrote_again_is_left_though_noted_long_ago(
+    filled: Store, key: Key, clock: Later, soon: Deadline
+) -> None:
+    """It is about to be named: half the grace is the publisher's."""
+    filled.delete(layout.manifest_path(key), soon)
+    long_ago = int(clock.now() - 3 * GRACE)
+    digests = [layout.parse_blob_path(meta.path) for meta in filled.list(layout.blobs_prefix("default"), soon)]
+    notes = canonical.encode({"schema": "glowplug.gc/1", "unnamed": {str(digest): long_ago for digest in digests}})
+    filled.put_new(layout.gc_path("default"), notes, soon)
+    assert run(filled, clock).blobs == ()
+    assert blobs(filled) == 2
+    clock.ahead = 2 * GRACE
+    assert len(run(filled, clock).blobs) == 2
 
 
 @pytest.mark.parametrize("data", [b"{damaged", b""])

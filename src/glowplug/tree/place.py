@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from glowplug.core.atomic import TEMPORARY_PREFIX
 from glowplug.tree import paths
 from glowplug.tree.index import scan
-from glowplug.tree.workspace import own_directory, workspace
+from glowplug.tree.workspace import workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,13 +108,6 @@ def sync(path: str | os.PathLike[str], seconds: float = float("inf")) -> bool:
     worker.start()
     worker.join(None if seconds == float("inf") else seconds)
     return not worker.is_alive()
-
-
-def remove_leftovers(root: str | os.PathLike[str]) -> None:
-    """Make glowplug's own directory usable below `root`, without what killed processes left in it. Raises OSError."""
-    own_directory(Path(root))
-    with workspace(Path(root)):
-        pass
 
 
 _ABSENT: Final = "absent"
