@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STORE_BUCKET = "glowplug-cache"
 STORE = f"s3://{STORE_BUCKET}/demo"
 _LIMIT_SECONDS = 900
+_NOT_PUBLISHED = 5
 
 
 class Scenario(Enum):
@@ -50,7 +51,10 @@ class Scenario(Enum):
 class Engine(Protocol):
     """What a demo engine has to offer."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As `--engine` takes it."""
+        ...
 
     def command(self) -> Sequence[str]:
         """The engine's command line; a new free port at every call."""
@@ -78,6 +82,16 @@ class Row:
     start: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Where:
+    """A node, the server that it reaches, where logs and documents go, and the store ("" for none)."""
+
+    node: Node
+    server: Server
+    logs: Path
+    store: str = ""
+
+
 class FailedStartError(Exception):
     """A start of the demo did not become ready."""
 
@@ -86,31 +100,35 @@ def starts(engine: Engine, site: Site, server: Server, logs: Path, say: Callable
     """Do the five starts, one after the other."""
     for scenario in Scenario:
         say(f"{scenario.value}: starting {engine.name} on {scenario.node}")
-        yield one_start(engine, scenario.value, site.node(scenario.node), server, logs, store=scenario.uses_store)
+        where = Where(site.node(scenario.node), server, logs, STORE if scenario.uses_store else "")
+        yield one_start(engine, scenario.value, where)
 
 
-def one_start(
-    engine: Engine, name: str, node: Node, server: Server, logs: Path, *, store: bool, options: Sequence[str] = ()
-) -> Row:
-    """One start through `glowplug run --exit-when-ready`. Raises FailedStartError with the end of the log."""
-    logs.mkdir(parents=True, exist_ok=True)
-    report, log = logs / f"{name}.json", logs / f"{name}.log"
-    report.unlink(missing_ok=True)
-    storage = ["--store", STORE] if store else ["--no-publish"]
-    argv = [
+def run_command(engine: Engine, where: Where, report: Path, options: Sequence[str]) -> list[str]:
+    """The `glowplug run` command line of a start."""
+    storage = ["--store", where.store] if where.store else ["--no-publish"]
+    return [
         *(sys.executable, "-m", "glowplug", "run", *storage, "--domain", "demo"),
-        *("--cache-root", str(node.site.cache_root), "--engine", engine.name, "--ready-timeout", "10m"),
-        *("--report", str(report), "--exit-when-ready", *options, "--", *engine.command()),
+        *("--cache-root", str(where.node.site.cache_root), "--engine", engine.name, "--ready-timeout", "10m"),
+        *("--report", str(report), *options, "--", *engine.command()),
     ]
+
+
+def one_start(engine: Engine, name: str, where: Where, *, options: Sequence[str] = ()) -> Row:
+    """One start through `glowplug run --exit-when-ready`. Raises FailedStartError with the end of the log."""
+    where.logs.mkdir(parents=True, exist_ok=True)
+    report, log = where.logs / f"{name}.json", where.logs / f"{name}.log"
+    report.unlink(missing_ok=True)
+    argv = run_command(engine, where, report, ["--exit-when-ready", *options])
     try:
-        done = node.run(argv, engine.env() | server.env(), timeout=_LIMIT_SECONDS)
+        done = where.node.run(argv, engine.env() | where.server.env(), timeout=_LIMIT_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise FailedStartError(f"{name}: no end after {_LIMIT_SECONDS} s") from error
     text = done.stdout + done.stderr
     log.write_text(text)
-    if done.returncode != 0 or not report.exists():
+    start = json.loads(report.read_text()) if report.exists() else None
+    if start is None or start["ready_seconds"] is None or done.returncode not in (0, _NOT_PUBLISHED):
         raise FailedStartError(f"{name}: status {done.returncode}\n{text[-4000:]}")
-    start = json.loads(report.read_text())
     weights = start["weights"]
     return Row(
         scenario=name,
