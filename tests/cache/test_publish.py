@@ -242,7 +242,8 @@ class TestReasonsNotTo:
         (tree / "inductor" / "e1" / "kernel0").write_text("token=abcdefgh12")
         cleaning = Cleaning(secrets={"VLLM_API_KEY": b"abcdefgh12"})
         done = publish(store, key, {}, making.parts(tree), deadline=soon, cleaning=cleaning)
-        assert (done.outcome, done.reason) == (PublishOutcome.FAILED, "secret_found")
+        assert (done.outcome, done.reason.split(":")[0]) == (PublishOutcome.FAILED, "secret_found")
+        assert "abcdefgh12" not in done.reason
         assert store.head(layout.manifest_path(key), soon) is None
 
     def test_the_time_is_over(self, store: Store, key: Key, tree: Path) -> None:

@@ -165,8 +165,11 @@ def _row(path: str = "a/f", **changes: object) -> dict[str, object]:
 
 
 def _table(data: bytes) -> bytes:
-    head = archive._header(File(archive.TABLE, len(data), "", 0o644, 0))
-    return head + data + bytes(-len(data) % 512)
+    return archive._table_header(data) + data + bytes(-len(data) % 512)
+
+
+def _table_of_size(size: int) -> bytes:
+    return archive._ustar(b".glowplug/files-" + b"0" * 64 + b".json", b"", size, 0o644, 0, b"0") + bytes(512)
 
 
 def _json(rows: list[dict[str, object]], **extra: object) -> bytes:
@@ -217,8 +220,13 @@ def _hostile() -> dict[str, bytes]:
         "table that is not UTF-8": _table(b'{"files":[],"schema":"glowplug.files/1","x":"\xff"}') + _END,
         "table of brackets": _table(b"[" * 200_000) + _END,
         "table with a number of a million digits": _table(b'{"files":[' + b"9" * 10**6 + b"]}") + _END,
-        "table larger than the limit": archive._header(File(archive.TABLE, 1 << 33, "", 0o644, 0)) + bytes(512),
-        "table of a negative size": archive._header(File(archive.TABLE, -1, "", 0o644, 0)) + bytes(512),
+        "table larger than the limit": _table_of_size(8**11 - 1),
+        "table of a negative size": _table_of_size(-1),
+        "table under another digest": _table(_json([])).replace(
+            hashlib.sha256(_json([])).hexdigest().encode(), b"0" * 64
+        )
+        + _END,
+        "nanoseconds changed": good.replace(b'"mtime_ns":1000000000', b'"mtime_ns":1000000001'),
         "row is no object": _archive([[]], end=_END),  # type: ignore[list-item]
         "two rows of one path": _archive([_row(), _row()], _member(), _member()),
         "rows out of order": _archive([_row("b"), _row("a")], _member("b"), _member("a")),
@@ -256,7 +264,7 @@ def _hostile() -> dict[str, bytes]:
         "absolute": "/etc/passwd", "dot dot": "../evil", "dot dot within": "a/../../evil", "dot dot at the end": "a/..",
         "dot": "./a", "empty part": "a//b", "slash at the end": "a/", "no path": "", "NUL": "a\0b", "line break": "a\nb",
         "escape": "a\x1b[31m", "delete": "a\x7f", "C1 control": "a\x9b", "our own folder": ".glowplug/parts/x",
-        "our own table": archive.TABLE, "our own temporary": "a/.glowplug-tmp-1", "long": "a/" * 600 + "b",
+        "our own table": ".glowplug/files.json", "our own temporary": "a/.glowplug-tmp-1", "long": "a/" * 600 + "b",
         "long part": "a" * 256, "deep": "a/" * 64 + "b",
     }.items():  # fmt: skip
         cases[f"path: {name}"] = _archive([_row(path)], _member(path))

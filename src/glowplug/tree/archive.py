@@ -1,7 +1,8 @@
 """A sealed archive: a plain tar whose first member is the table of its files.
 
 The table (canonical JSON: path, size, sha256, mode, mtime_ns) is the truth; the tar around it exists so that `tar x` can read
-an archive where glowplug is not at hand. Everything in the tar follows from the table: members in sorted order, owner 0/0
+an archive where glowplug is not at hand. The table's own name holds its digest (`.glowplug/files-<sha256>.json`), and everything
+else in the tar follows from the table: members in sorted order, owner 0/0
 without names, whole-second mtimes, a pax header exactly where a name does not fit. So equal input gives equal bytes, and
 the reader needs no tar parser at all: it computes the header that has to come next and compares. Links, devices, sparse
 members, overriding headers, another order or name, numbers written differently: all are "not the expected 512 bytes".
@@ -48,11 +49,11 @@ if TYPE_CHECKING:
             ...
 
 
-TABLE: Final = ".glowplug/files.json"
 SCHEMA: Final = "glowplug.files/1"
 REWRITE_BYTES: Final = 4 << 20
 """Only files up to this size are offered to `rewrite`: engine metadata is small, and its new bytes are held in memory."""
 
+_TABLE_BEGINS: Final = b".glowplug/files-"
 _BLOCK: Final = 512
 _CHUNK: Final = 1 << 20
 _END: Final = bytes(2 * _BLOCK)
@@ -96,7 +97,7 @@ def pack(
         table = _encode_table(rows)
         _check_table(rows, len(table), limits)
         sink = _Sink(out)
-        sink.member(File(TABLE, len(table), "", 0o644, 0))
+        sink.write(_table_header(table))
         sink.write(table)
         sink.pad(len(table))
         for source, row in zip(ordered, rows):
@@ -168,6 +169,12 @@ def _bad(what: str) -> NoReturn:
 
 
 # --- the form -------------------------------------------------------------------------------------------------------
+
+
+def _table_header(table: bytes) -> bytes:
+    """The first 512 bytes of an archive. The name holds the table's digest: it seals what no other header shows."""
+    name = b"%s%s.json" % (_TABLE_BEGINS, hashlib.sha256(table).hexdigest().encode())
+    return _ustar(name, b"", len(table), 0o644, 0, b"0")
 
 
 def _header(row: File) -> bytes:
@@ -398,9 +405,11 @@ class _Source:
             _bad("it does not begin with a table")
         if size > limits.table_bytes:
             raise IntegrityError(f"archive: a table of {size} bytes", code="archive-limit")
-        if size < 0 or head != _header(File(TABLE, size, "", 0o644, 0)):
+        if size < 0 or not head.startswith(_TABLE_BEGINS):
             _bad("it does not begin with a table")
         data = self.exactly(size, "the table")
+        if head != _table_header(data):
+            _bad("the table is not what its digest says")
         self.expect(_padding(size), "the table")
         return _parse_table(data, limits)
 
