@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from glowplug.cache import parts as parts_of
 from glowplug.cache import publish as publishing
-from glowplug.cache.bundle import Cleaning, NewPart
-from glowplug.cache.format import ENTRY, SUPPORT, Rejection
+from glowplug.cache.bundle import Cleaning
+from glowplug.cache.format import Rejection
 from glowplug.core import redact
 from glowplug.core.documents.start import Compile, PublishOutcome, PublishResult, RestoreOutcome
-from glowplug.observe.new import support_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable
 
+    from glowplug.cache.bundle import NewPart
     from glowplug.cache.format import Manifest
     from glowplug.core.clock import Deadline
     from glowplug.core.documents.start import Start
-    from glowplug.observe.new import Tree
     from glowplug.supervise.conclusion import Conclusion
     from glowplug.supervise.options import RunOptions
     from glowplug.supervise.prepare import Prepared
@@ -112,30 +111,7 @@ def _parts(prepared: Prepared, conclusion: Conclusion, ready_seconds: float) -> 
     observed = {"ready_ms": round(ready_seconds * 1000)}
     if conclusion.verdict.compile is Compile.MISS and seconds is not None:
         observed["compile_ms"] = round(seconds * 1000)
-    parts: list[NewPart] = []
-    for entry in conclusion.own:
-        if entry.incomplete:
-            continue
-        support = support_of(entry, after)
-        parts.append(_part(ENTRY, entry.name, entry.files, after, root, observed, index=entry.index_files))
-        if support:
-            parts.append(_part(SUPPORT, f"{entry.name}/support", support, after, root, observed, of=entry.name))
-    return parts
-
-
-def _part(
-    kind: str,
-    name: str,
-    paths: tuple[str, ...],
-    tree: Tree,
-    root: Path,
-    observed: Mapping[str, int],
-    *,
-    of: str = "",
-    index: tuple[str, ...] = (),
-) -> NewPart:
-    files = tuple(tree.index.files[path] for path in sorted(paths))
-    return NewPart(kind, name, root, files, of=of, index=index, observed=observed)
+    return parts_of.of_entries(conclusion.own, after, root, observed)
 
 
 def _signer(options: RunOptions) -> Callable[[Manifest], str] | None:
