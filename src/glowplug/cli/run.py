@@ -13,8 +13,12 @@ from glowplug.core import units
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    _Type = click.ParamType[float]
+else:
+    _Type = click.ParamType  # not a generic class before click 8.3
 
-class Duration(click.ParamType):
+
+class Duration(_Type):
     """`30s`, `10m`, `2h`; seconds as a float."""
 
     name = "duration"
@@ -48,11 +52,22 @@ class Duration(click.ParamType):
 @click.option("--no-restore", is_flag=True, help="Restore nothing.")
 @click.option("--ready-url", metavar="URL", help="Where readiness shows.  [default: the engine's health URL]")
 @click.option("--ready-timeout", type=Duration(), default="30m", show_default=True, help="Give up waiting for ready.")
-@click.option("--restore-timeout", type=Duration(), default="30s", show_default=True, help="Bound of all before the engine.")
-@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the start document here.")
+@click.option(
+    "--restore-timeout", type=Duration(), default="30s", show_default=True, help="Bound of all before the engine."
+)
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the start document here."
+)
 @click.option("--exit-when-ready", is_flag=True, help="End the engine once it is ready and published (bake).")
-@click.option("--verify-key", type=click.Path(path_type=Path, exists=True), metavar="FILE", help="Restore only what this key signed.")
-@click.option("--sign-key", type=click.Path(path_type=Path, exists=True), metavar="FILE", help="Sign what is published.")
+@click.option(
+    "--verify-key",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="FILE",
+    help="Restore only what this key signed.",
+)
+@click.option(
+    "--sign-key", type=click.Path(path_type=Path, exists=True), metavar="FILE", help="Sign what is published."
+)
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND…")
 def command(
     store: str | None,
@@ -104,7 +119,7 @@ def _only_exec(command_line: Sequence[str]) -> int:
     from glowplug.cli.output import note
 
     try:
-        os.execvp(command_line[0], list(command_line))
+        os.execvp(command_line[0], list(command_line))  # noqa: S606 - running it is what was asked for
     except FileNotFoundError:
         note(f"{command_line[0]}: command not found")
         return 127

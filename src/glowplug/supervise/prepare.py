@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -150,7 +149,13 @@ def _with_engine(
         )
     key_root = root.path
     fingerprint = build.fingerprint(
-        invocation, launch, adapter, domain=options.domain, cache_root=key_root, environ=invocation.environ
+        invocation,
+        launch,
+        adapter,
+        domain=options.domain,
+        cache_root=key_root,
+        environ=invocation.environ,
+        model_config_sha256=_model_config(options, invocation, launch, deadline),
     )
     placement, engine_environ = _placed(adapter, launch, environ, invocation, root, wanted_root, fingerprint)
     for advice in (*launch.advice, *placement.costs):
@@ -174,6 +179,15 @@ def _with_engine(
     else:
         prepared = dataclasses.replace(prepared, restore=_restore(options, prepared, deadline, quarantine, say))
     return _indexed(prepared, say)
+
+
+def _model_config(options: RunOptions, invocation: Invocation, launch: Launch, deadline: Deadline) -> str | None:
+    """The guard that the model's own store can give; of no use where there is nothing to compare it with."""
+    if options.store is None:
+        return None
+    from glowplug.models import config
+
+    return config.remote_sha256(launch.model, invocation.environ, deadline)
 
 
 def _placed(
@@ -259,7 +273,7 @@ def _indexed(prepared: Prepared, say: Callable[[str], None]) -> Prepared:
     ]
     for path in leftovers:
         with contextlib.suppress(OSError):
-            os.unlink(root / path)
+            (root / path).unlink()
     if leftovers:
         index = dataclasses.replace(
             index, files={path: file for path, file in index.files.items() if path not in set(leftovers)}

@@ -1,0 +1,1 @@
+"""What an engine would load, read where it lies without loading it."""
