@@ -177,12 +177,19 @@ class Observer:
         return None
 
     def _has_entry(self, stamps: frozenset[tuple[str, int, int]]) -> bool:
-        """Whether a whole entry is there, by names and sizes alone."""
+        """Whether this start has made a whole entry or opened one, by names and sizes alone."""
         adapter, launch = self._prepared.adapter, self._prepared.launch
         if adapter is None or launch is None:
             return False
         index = Index({path: File(path, size, "", 0, mtime_ns) for path, size, mtime_ns in stamps})
-        return any(entry.index_files and not entry.incomplete for entry in adapter.entries(index, launch))
+        opened = self._opens.opened() if self._opens else frozenset()
+        before = {entry.name for entry in self._prepared.before.entries}
+        return any(
+            entry.index_files
+            and not entry.incomplete
+            and (entry.name not in before or not opened.isdisjoint(entry.index_files))
+            for entry in adapter.entries(index, launch)
+        )
 
     def _settle(self) -> None:
         """After ready: until nothing has changed for a while, or the engine ended."""
