@@ -20,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-PROGRAM = r'''
+PROGRAM = r"""
 import sys, time
 import torch
 import triton
@@ -57,7 +57,7 @@ out = torch.empty_like(y)
 scale_add[(triton.cdiv(y.numel(), 1024),)](x, y, out, y.numel(), 0.5, BLOCK=1024)
 torch.cuda.synchronize()
 print(f"compile + first call took {time.monotonic() - began:.3f} s on cuda", flush=True)
-'''
+"""
 
 
 def main() -> int:
