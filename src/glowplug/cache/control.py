@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.cache import layout
 from glowplug.core import canonical
-from glowplug.core.errors import ConflictError, GlowplugError, NotFoundError
+from glowplug.core.errors import ConflictError, GlowplugError, IntegrityError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,8 +48,18 @@ def read(store: Store, deadline: Deadline) -> Control:
     """The switch as it stands; everything on where that cannot be known within two seconds."""
     try:
         return _decode(store.get(layout.CONTROL, deadline.at_most(_SECONDS)).data)
-    except (GlowplugError, ValueError):
+    except (GlowplugError, ValueError, RecursionError):
         return ON
+
+
+def inspect(store: Store, deadline: Deadline) -> tuple[Control, str]:
+    """The switch as it stands, for a person, and what is wrong with it ("" for nothing). Raises the store's errors."""
+    try:
+        return _decode(store.get(layout.CONTROL, deadline).data), ""
+    except NotFoundError:
+        return ON, ""
+    except (IntegrityError, ValueError, RecursionError) as error:
+        return ON, f"{layout.CONTROL} is damaged, so everything is on ({error})"
 
 
 def change(store: Store, deadline: Deadline, *, restore: bool | None = None, publish: bool | None = None) -> Control:
@@ -64,7 +74,11 @@ def change(store: Store, deadline: Deadline, *, restore: bool | None = None, pub
             found = store.get(layout.CONTROL, deadline)
             version = found.meta.version
             control = _decode(found.data)
-        except (NotFoundError, ValueError):
+        except NotFoundError:
+            pass
+        except IntegrityError:  # larger than any switch: what is there is replaced
+            version = _version(store, deadline)
+        except (ValueError, RecursionError):
             pass
         new = dataclasses.replace(
             control,
@@ -81,6 +95,11 @@ def change(store: Store, deadline: Deadline, *, restore: bool | None = None, pub
             continue
         return new
     raise ConflictError("control.json is being changed by others")
+
+
+def _version(store: Store, deadline: Deadline) -> str:
+    meta = store.head(layout.CONTROL, deadline)
+    return meta.version if meta else ""
 
 
 def _decode(data: bytes) -> Control:

@@ -47,13 +47,17 @@ def copy(
     digits: str = "",
     sign: Callable[[Manifest], str] | None = None,
     policy: Callable[[Manifest], None] | None = None,
+    dry_run: bool = False,
 ) -> Copied:
-    """Copy one key (`digits`) or all of a domain. Damaged keys are left out and named. Raises the stores' errors."""
+    """Copy one key (`digits`) or all of a domain. Damaged keys are left out and named. Raises the stores' errors.
+
+    With `dry_run` nothing is written and no blob is read; the answer says what would be sent.
+    """
     places = [resolve(source, domain, digits, deadline)] if digits else list(keys(source, domain, deadline))
     total = Copied()
     for place in places:
         try:
-            total = _copy_key(source, target, domain, place, total, deadline, sign, policy)
+            total = _copy_key(source, target, domain, place, total, deadline, sign, policy, dry_run=dry_run)
         except NewerManifestError:
             total = dataclasses.replace(total, left_out=(*total.left_out, (place.path, "newer-format")))
         except (IntegrityError, NotFoundError) as error:
@@ -96,6 +100,8 @@ def _copy_key(
     deadline: Deadline,
     sign: Callable[[Manifest], str] | None,
     policy: Callable[[Manifest], None] | None,
+    *,
+    dry_run: bool,
 ) -> Copied:
     data = source.get(place.path, deadline, max_bytes=manifests.MANIFEST_BYTES).data
     manifest = manifests.decode(data, path=place.path)
@@ -107,14 +113,27 @@ def _copy_key(
         return dataclasses.replace(total, unchanged=(*total.unchanged, place.key_digest))
     known = {part.sha256 for part in current.parts} if current else set()
     new = {part.sha256: part for part in wanted.parts if part.sha256 not in known}
-    sent = [size for part in new.values() if (size := _copy_blob(source, target, domain, part, deadline))]
-    commit.change(target, place.path, lambda there: merged(there, manifest), deadline, sign=sign)
+    send = _lacking if dry_run else _copy_blob
+    sent = [size for part in new.values() if (size := send(source, target, domain, part, deadline))]
+    if not dry_run:
+        commit.change(target, place.path, lambda there: merged(there, manifest), deadline, sign=sign)
     return dataclasses.replace(
         total,
         keys=(*total.keys, place.key_digest),
         blobs=total.blobs + len(sent),
         bytes=total.bytes + sum(sent),
     )
+
+
+def _lacking(source: Store, target: Store, domain: str, part: Part, deadline: Deadline) -> int:
+    """The bytes that would be sent for one blob. Raises NotFoundError (`blob-missing`) where the source lacks it too."""
+    path = layout.blob_path(domain, part.sha256)
+    known = target.head(path, deadline)
+    if known is not None and known.size == part.size:
+        return 0
+    if source.head(path, deadline) is None:
+        raise NotFoundError(f"the store lacks the blob of {part.name!r}", code="blob-missing")
+    return part.size
 
 
 def _copy_blob(source: Store, target: Store, domain: str, part: Part, deadline: Deadline) -> int:

@@ -7,7 +7,6 @@ A miss is a value; only a store that cannot be asked raises.
 
 from __future__ import annotations
 
-import concurrent.futures
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +14,7 @@ import glowplug
 from glowplug.cache import control, layout
 from glowplug.cache import format as manifests
 from glowplug.cache.format import Manifest, NewerManifestError, Part
+from glowplug.cache.workers import workers
 from glowplug.core.errors import BadInputError, GlowplugError, IntegrityError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Missing:
 def look_up(store: Store, key: Key, deadline: Deadline, *, guards: Mapping[str, str] | None = None) -> Found | Missing:
     """What the store offers for `key`. Raises the store's errors where it cannot be asked."""
     path = layout.manifest_path(key)
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    with workers(1) as pool:
         switch = pool.submit(control.read, store, deadline)
         found = _read(store, path, deadline)
         allowed = switch.result()
@@ -144,7 +144,7 @@ def nearest_keys(store: Store, key: Key, places: Sequence[layout.Place], deadlin
             return None
 
     candidates = sorted(places, key=steps)[:_NEAREST_READ]
-    with concurrent.futures.ThreadPoolExecutor(_NEAREST_READ) as pool:
+    with workers(_NEAREST_READ) as pool:
         read_keys = [found for found in pool.map(read, candidates) if found is not None]
     return sorted(read_keys, key=lambda other: (len(key.differences(other)), other.digest()))
 

@@ -345,7 +345,9 @@ def _folder(root: Path | None) -> Iterator[Path]:
         yield folder
 
 
-def block(store: Store, path: str, reason: str, deadline: Deadline) -> Manifest | None:
+def block(
+    store: Store, path: str, reason: str, deadline: Deadline, *, sign: Callable[[Manifest], str] | None = None
+) -> Manifest | None:
     """A person's decision that nothing more is offered or published for a key. None where it was blocked already.
 
     Raises NotFoundError (`key-not-found`) and the store's errors.
@@ -355,17 +357,19 @@ def block(store: Store, path: str, reason: str, deadline: Deadline) -> Manifest 
         present = _there(current, path)
         return None if present.blocked is not None else dataclasses.replace(present, blocked=reason)
 
-    return commit.change(store, path, decide, deadline)
+    return commit.change(store, path, decide, deadline, sign=sign)
 
 
-def unblock(store: Store, path: str, deadline: Deadline) -> Manifest | None:
+def unblock(
+    store: Store, path: str, deadline: Deadline, *, sign: Callable[[Manifest], str] | None = None
+) -> Manifest | None:
     """A person's decision that a key is good again: rejections are forgotten too. None where it was not blocked."""
 
     def decide(current: Manifest | None) -> Manifest | None:
         present = _there(current, path)
         return None if present.blocked is None else dataclasses.replace(present, blocked=None, rejections=())
 
-    return commit.change(store, path, decide, deadline)
+    return commit.change(store, path, decide, deadline, sign=sign)
 
 
 def _there(manifest: Manifest | None, path: str) -> Manifest:

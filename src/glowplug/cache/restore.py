@@ -14,7 +14,6 @@ nothing, with the error raised.
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import os
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from glowplug.cache import bundle, receipts
 from glowplug.cache.faults import reason_of
 from glowplug.cache.format import ENTRY
 from glowplug.cache.lookup import Found, Missing, Offer, look_up
+from glowplug.cache.workers import workers
 from glowplug.core.documents.start import RestoreOutcome, RestoreResult
 from glowplug.core.errors import GlowplugError, IntegrityError, NotFoundError, UnavailableError
 from glowplug.tree.model import DEFAULT_LIMITS, File, Limits
@@ -236,7 +236,7 @@ def _fetch_all(
 
     if len(parts) == 1:
         return {digest: fetch(part) for digest, part in parts.items()}
-    with concurrent.futures.ThreadPoolExecutor(min(_STREAMS, len(parts))) as pool:
+    with workers(min(_STREAMS, len(parts))) as pool:
         return dict(zip(parts, pool.map(fetch, parts.values()), strict=True))
 
 
