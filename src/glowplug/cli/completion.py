@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 
-@click.command("completion", epilog="Example:\n\n  glowplug completion bash > ~/.local/share/bash-completion/completions/glowplug")
+@click.command(
+    "completion", epilog="Example:\n\n  glowplug completion bash > ~/.local/share/bash-completion/completions/glowplug"
+)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """Print the completion script of a shell."""

@@ -97,4 +97,8 @@ def entry() -> None:
     except BrokenPipeError:
         # The reader has gone; Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if status == errors.INTERRUPTED:
+        # Python would wait for requests that threads still have under way; who interrupts does not want to.
+        sys.stderr.flush()
+        os._exit(status)
     sys.exit(status)

@@ -1,0 +1,155 @@
+"""`glowplug fingerprint`: what a start would be keyed by. The same path as `run` takes, up to the key, and nothing is written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from glowplug.cli.examples import epilog
+from glowplug.cli.output import Output, note, output_option
+from glowplug.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from glowplug.core.documents.fingerprint import Fingerprint
+    from glowplug.engines.registry import Recognition
+
+_WAIT_SECONDS: Final = 3.0
+_LAYOUT: Final = ("tp", "pp", "dp", "ep")
+_KEY: Final = (
+    "domain",
+    "engine",
+    "engine_version",
+    "torch",
+    "gpu",
+    "machine",
+    *_LAYOUT,
+    "model",
+    "args",
+    "env",
+    "cache_root",
+)
+
+
+@click.command(
+    "fingerprint",
+    context_settings={"allow_interspersed_args": False},
+    epilog=epilog(
+        "Exit status: 0 the key is known; 1 a field of it cannot be known (nothing would be restored or published).",
+        "glowplug fingerprint -- vllm serve s3://bucket/model --tensor-parallel-size 2",
+        "glowplug fingerprint --engine torch -o json -- python train.py > fingerprint.json",
+    ),
+)
+@click.option("--domain", default="default", show_default=True, help="Trust domain: part of the key.")
+@click.option("--cache-root", metavar="DIR", help="The one directory the engine writes to.  [default: as of `run`]")
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "vllm", "sglang", "tensorrt-llm", "torch"]),
+    default="auto",
+    show_default=True,
+    help="Which engine the command starts.",
+)
+@click.option("--pod", metavar="FILE", help="A pod's manifest in place of a command (not in this version).")
+@output_option
+@click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND…")
+@click.pass_context
+def command(
+    context: click.Context,
+    domain: str,
+    cache_root: str | None,
+    engine: str,
+    pod: str | None,
+    output: Output,
+    command_line: Sequence[str],
+) -> None:
+    """Show what a start would be keyed by, and from where each value comes. Nothing is started."""
+    if pod is not None:
+        raise UsageError(
+            "--pod: this version reads no pods", hint="give the pod's command instead: glowplug fingerprint -- COMMAND…"
+        )
+    if not command_line:
+        raise click.UsageError("no command: put it behind `--`")
+    if cache_root is not None and not cache_root.startswith("/"):
+        raise UsageError(f"--cache-root {cache_root} is not an absolute path")
+    from glowplug.engines import command as commands
+    from glowplug.engines import registry
+
+    invocation = commands.see_through(command_line, dict(os.environ))
+    found = registry.recognise(invocation, None, engine)
+    fingerprint = _fingerprint(found, invocation, domain, cache_root or default_root())
+    output.document(_document(fingerprint), lambda: _text(fingerprint))
+    if found.launch is None:
+        note(f"nothing is known of this command: {found.reason}")
+    elif found.launch.disabled:
+        note(f"nothing is compiled or cached: {found.launch.disabled}")
+    if fingerprint.key is None:
+        note(f"no key, so nothing would be restored or published; not known: {', '.join(fingerprint.unknown)}")
+        context.exit(1)
+
+
+def default_root() -> str:
+    """The cache root that `run` would take, found without making it."""
+    from glowplug.host import writable
+
+    path = Path(writable.DEFAULT)
+    if path.exists() or os.access(path.parent, os.W_OK | os.X_OK):
+        return writable.DEFAULT
+    return f"{writable.FALLBACK_PARENT}/glowplug-{os.getuid()}/compile-cache"
+
+
+def _fingerprint(found: Recognition, invocation: Any, domain: str, cache_root: str) -> Fingerprint:
+    from glowplug.core.clock import Deadline
+    from glowplug.core.documents.fingerprint import Fact, Fingerprint
+    from glowplug.fingerprint import build
+    from glowplug.models import config
+
+    if found.adapter is None or found.launch is None:
+        known = {"domain": Fact(domain, "given:domain"), "cache_root": Fact(cache_root, "given:cache_root")}
+        if found.engine:
+            known["engine"] = Fact(found.engine, "observed:command")
+        return Fingerprint(known, {}, None, None, tuple(name for name in _KEY if name not in known))
+    return build.fingerprint(
+        invocation,
+        found.launch,
+        found.adapter,
+        domain=domain,
+        cache_root=cache_root,
+        environ=invocation.environ,
+        model_config_sha256=config.remote_sha256(found.launch.model, invocation.environ, Deadline.after(_WAIT_SECONDS)),
+    )
+
+
+def _document(fingerprint: Fingerprint) -> dict[str, Any]:
+    from glowplug.core.documents import codec
+
+    value: dict[str, Any] = codec.to_json(fingerprint)
+    return {"schema": value.pop("schema"), **value}
+
+
+def _text(fingerprint: Fingerprint) -> str:
+    from glowplug.cli.cache import table
+
+    facts = fingerprint.fields
+    in_key = [name for name in _KEY if name in facts]
+    beside = [name for name in facts if name not in _KEY and name not in fingerprint.guards]
+    rows = [[name, _shown(facts[name].value), facts[name].source] for name in in_key]
+    rows += [[name, "?", "unknown"] for name in fingerprint.unknown if name not in facts]
+    blocks = [f"key  {fingerprint.key_digest or 'not known'}", table.aligned(["FIELD", "VALUE", "SOURCE"], rows)]
+    for title, names in (("GUARD", sorted(fingerprint.guards)), ("NOT IN THE KEY", beside)):
+        blocks.append(
+            table.aligned(
+                [title, "VALUE", "SOURCE"],
+                [[name, _shown(facts[name].value), facts[name].source] for name in names if _shown(facts[name].value)],
+            )
+        )
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}={text}" for name, text in value.items())
+    return str(value)
