@@ -1,9 +1,11 @@
-"""Which of the given files were opened: proof that an engine used a cache entry, also when it says nothing about it.
+"""Which of the given files were opened to be read: proof that an engine used a cache entry, also when it says nothing.
 
-inotify's IN_OPEN is seen through bind mounts and mount namespaces, costs nothing while nothing happens, and needs no
-privilege. It says *opened*, not *used*: the verdict combines it with what changed. Our own reads would be seen too, so
-`stop()` is called before the tree is read again. Linux has had inotify since 2.6.13; elsewhere, or where the limits on
-instances or watches are reached, `available` is False and the verdict does without.
+inotify's events are seen through bind mounts and mount namespaces, cost nothing while nothing happens, and need no
+privilege. They say *opened*, not *used*: the verdict combines it with what changed. An engine that never looks and
+writes the file anew opens it too, so an open counts when the file was read, closed without having been writable, or
+not closed by a writer at all. Our own reads would be seen too, so `stop()` is called before the tree is read again.
+Linux has had inotify since 2.6.13; elsewhere, or where the limits on instances, watches or waiting events are reached,
+`available` is False and the verdict does without.
 """
 
 from __future__ import annotations
@@ -17,7 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+_IN_ACCESS: Final = 0x1
+_IN_CLOSE_WRITE: Final = 0x8
+_IN_CLOSE_NOWRITE: Final = 0x10
 _IN_OPEN: Final = 0x20
+_IN_Q_OVERFLOW: Final = 0x4000
+_READ: Final = _IN_ACCESS | _IN_CLOSE_NOWRITE
 _IN_NONBLOCK: Final = 0x800
 _IN_CLOEXEC: Final = 0x80000
 _EVENT: Final = struct.Struct("iIII")
@@ -31,6 +38,8 @@ class OpenWatch:
         self._names: dict[int, str] = {}
         self._wanted = frozenset(paths)
         self._opened: set[str] = set()
+        self._written: set[str] = set()
+        self._read: set[str] = set()
         self._descriptor = -1
         if not self._wanted:
             return
@@ -43,23 +52,25 @@ class OpenWatch:
             return
         folders = {path.rpartition("/")[0] for path in self._wanted}
         for folder in sorted(folders):
-            watch = libc.inotify_add_watch(self._descriptor, os.fsencode(root / folder), _IN_OPEN)
+            watch = libc.inotify_add_watch(
+                self._descriptor, os.fsencode(root / folder), _IN_OPEN | _IN_CLOSE_WRITE | _READ
+            )
             if watch >= 0:
                 self._names[watch] = folder
         self.available = len(self._names) == len(folders)
 
     def opened(self) -> frozenset[str]:
-        """The wanted paths opened up to now."""
+        """The wanted paths opened for reading up to now."""
         while self._descriptor >= 0:
             try:
                 data = os.read(self._descriptor, 1 << 16)
             except BlockingIOError:
                 break
             self._take(data)
-        return frozenset(self._opened)
+        return frozenset(self._read | (self._opened - self._written))
 
     def stop(self) -> frozenset[str]:
-        """The wanted paths opened up to now; nothing later is seen."""
+        """The wanted paths opened for reading up to now; nothing later is seen."""
         result = self.opened()
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -69,12 +80,20 @@ class OpenWatch:
     def _take(self, data: bytes) -> None:
         place = 0
         while place + _EVENT.size <= len(data):
-            watch, _mask, _cookie, length = _EVENT.unpack_from(data, place)
+            watch, mask, _cookie, length = _EVENT.unpack_from(data, place)
             name = data[place + _EVENT.size : place + _EVENT.size + length].rstrip(b"\0")
             place += _EVENT.size + length
+            if mask & _IN_Q_OVERFLOW:
+                self.available = False
             folder = self._names.get(watch)
             if folder is None or not name:
                 continue
             path = f"{folder}/{os.fsdecode(name)}" if folder else os.fsdecode(name)
-            if path in self._wanted:
+            if path not in self._wanted:
+                continue
+            if mask & _IN_OPEN:
                 self._opened.add(path)
+            if mask & _READ:
+                self._read.add(path)
+            if mask & _IN_CLOSE_WRITE:
+                self._written.add(path)

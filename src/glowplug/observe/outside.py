@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from typing import Sequence
+    from collections.abc import Sequence
 
 _MOST: Final = 20_000
 _IGNORED: Final = (".lock", ".tmp")

@@ -54,30 +54,33 @@ class QuietProbe:
         self._relevant = relevant
         self._monotonic = monotonic
         self._since = monotonic()
-        self.seen: frozenset[tuple[str, int, int]] = frozenset(self._stamps(self._root, ""))
+        self.seen: frozenset[tuple[str, int, int]] = frozenset(self._stamps(self._root))
         self.since_change = 0.0
 
     def ready(self) -> bool:
         """Whether it is quiet just now, and something is there."""
         now = self._monotonic()
-        seen = frozenset(self._stamps(self._root, ""))
+        seen = frozenset(self._stamps(self._root))
         if seen != self.seen:
             self.seen, self._since = seen, now
         self.since_change = now - self._since
         return bool(seen) and self.since_change >= QUIET_SECONDS
 
-    def _stamps(self, folder: str, prefix: str) -> list[tuple[str, int, int]]:
+    def _stamps(self, top: str) -> list[tuple[str, int, int]]:
         found: list[tuple[str, int, int]] = []
-        try:
-            with os.scandir(folder) as items:
-                for item in items:
-                    path = prefix + item.name
-                    if item.is_dir(follow_symlinks=False):
-                        found += self._stamps(item.path, path + "/")
-                    elif item.is_file(follow_symlinks=False) and self._relevant(path):
-                        status = item.stat(follow_symlinks=False)
-                        found.append((path, status.st_size, status.st_mtime_ns))
-        except OSError:
-            # A directory that vanishes while it is read is a change that the next look will see.
-            return found
+        waiting = [(top, "")]
+        while waiting:
+            folder, prefix = waiting.pop()
+            try:
+                with os.scandir(folder) as items:
+                    for item in items:
+                        path = prefix + item.name
+                        if item.is_dir(follow_symlinks=False):
+                            waiting.append((item.path, path + "/"))
+                        elif item.is_file(follow_symlinks=False) and self._relevant(path):
+                            status = item.stat(follow_symlinks=False)
+                            found.append((path, status.st_size, status.st_mtime_ns))
+            except OSError:
+                # A directory that vanishes while it is read is a change that the next look will see.
+                continue
         return found

@@ -11,12 +11,14 @@ A pure function of facts. The order of the rules is the meaning: the first one t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Mapping, Optional
+from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.core.documents.start import Compile, Verdict
 from glowplug.engines.adapter import Entry, Trace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from glowplug.tree.model import Index
 
 SLOW_SHARE: Final = 0.6
@@ -51,9 +53,7 @@ class Facts:
 
 def index_digests(entries: tuple[Entry, ...], index: Index) -> dict[str, str]:
     """Path → digest of the index files of these entries that are in the tree."""
-    return {
-        path: index.files[path].sha256 for entry in entries for path in entry.index_files if path in index.files
-    }
+    return {path: index.files[path].sha256 for entry in entries for path in entry.index_files if path in index.files}
 
 
 def decide(facts: Facts) -> Verdict:

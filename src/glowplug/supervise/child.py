@@ -1,8 +1,12 @@
 """One child process: started, signalled, reaped. Its exit status is ours.
 
-- Signals that we get are the child's. In a terminal's foreground group the terminal itself delivers Ctrl-C and Ctrl-\\ to both,
-  so those are not forwarded a second time (engines take a second SIGINT as "at once").
+- Signals that we get are the child's, each once. They are blocked in every thread and taken one by one with sigtimedwait, never
+  by handlers: so no call into a library can hold one up, and it is known who sent it.
+- In a terminal's foreground group the terminal itself delivers Ctrl-C, Ctrl-\\ and a hang-up to both of us, so what the kernel
+  sent is not forwarded a second time there (engines take a second SIGINT as "at once"); what a process sent to us is.
 - Elsewhere the child gets a process group of its own, so that a signal to our group reaches it once, through us.
+- The child starts with the signal mask and the ignored signals that we were started with (`nohup`, a shell's `&`), and with every
+  descriptor that it would have without us.
 - As pid 1 every orphan is reaped.
 - Status: the child's own; 128+N after signal N; 127 command not found; 126 not executable.
 """
@@ -11,31 +15,49 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
-import subprocess
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import FrameType
+    from collections.abc import Callable, Mapping, Sequence
 
     from glowplug.supervise.streams import Ends
 
 NOT_FOUND: Final = 127
 NOT_EXECUTABLE: Final = 126
-_FORWARDED: Final = (
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGCONT,
-    signal.SIGWINCH,
-)
 _ENDING: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+_OWN: Final = frozenset(
+    {
+        # cannot be caught
+        signal.SIGKILL,
+        signal.SIGSTOP,
+        # our own faults, and limits on our own writing and computing
+        signal.SIGSEGV,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGILL,
+        signal.SIGSYS,
+        signal.SIGTRAP,
+        signal.SIGABRT,
+        signal.SIGPIPE,
+        signal.SIGXFSZ,
+        signal.SIGXCPU,
+        # job control: stopping us and the child is the shell's and the kernel's business
+        signal.SIGTSTP,
+        signal.SIGTTIN,
+        signal.SIGTTOU,
+    }
+)
+_FORWARDED: Final = frozenset(signal.valid_signals()) - _OWN - {signal.SIGCHLD}
+_WATCHED: Final = _FORWARDED | {signal.SIGCHLD}
+_RESET: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+"""Python ignores these for itself; a child must not inherit that."""
+_BY_KERNEL: Final = 0x80
+"""si_code SI_KERNEL: a key on the terminal or its hang-up, not a process."""
+_LOOK_SECONDS: Final = 1.0
+"""The longest wait without looking at the child: a safety net, SIGCHLD is what wakes us."""
 
 
 class CannotStartError(Exception):
@@ -47,108 +69,133 @@ class CannotStartError(Exception):
 
 
 class Child:
-    """Made and waited for on the main thread, since only there signal handlers run."""
+    """Made, started and waited for on the main thread, before any other thread runs; `send` and `wake` from any thread."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         self._argv = list(argv)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._pid: int | None = None
+        self._status: int | None = None
         self._interactive = False
-        self._wake_read = -1
-        self._wake_write = -1
-        self._old_handlers: dict[int, object] = {}
+        self._mask: set[int] = set()
+        self._ignored: frozenset[int] = frozenset()
         self._pending: list[int] = []
+        self._main = threading.get_ident()
+        self.on_resize: Callable[[], None] = lambda: None
+        """Called when our terminal has another size, before the child is told."""
         self.ending_signal: int | None = None
         """The first signal that we got and that asks the engine to end."""
+        self.endings = 0
+        """How many such signals we got: who asks a second time does not want to wait."""
 
     @property
     def pid(self) -> int:
         """Process id of the child."""
-        if self._process is None:
+        if self._pid is None:
             raise RuntimeError("the child has not been started")
-        return self._process.pid
+        return self._pid
 
     def listen(self) -> None:
         """Take over the signals; those that come before the child runs are delivered to it once it does."""
-        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
-        for number in (*_FORWARDED, signal.SIGCHLD):
-            self._old_handlers[number] = signal.signal(number, self._on_signal)
+        self._ignored = frozenset(number for number in _FORWARDED if signal.getsignal(number) is signal.SIG_IGN)
+        # An ignored SIGCHLD, inherited from a careless parent, would lose the child's status.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._mask = {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)}
 
     def start(self, environ: Mapping[str, str], ends: Ends) -> None:
         """Start the command in an environment. Raises CannotStartError."""
         self._interactive = _in_foreground()
+        group = {} if self._interactive else {"setpgroup": 0}
         try:
-            self._process = subprocess.Popen(
+            self._pid = os.posix_spawnp(
+                self._argv[0],
                 self._argv,
-                env=dict(environ),
-                stdout=ends.stdout,
-                stderr=ends.stderr,
-                process_group=None if self._interactive else 0,
+                dict(environ),
+                file_actions=[(os.POSIX_SPAWN_DUP2, ends.stdout, 1), (os.POSIX_SPAWN_DUP2, ends.stderr, 2)],
+                setsigmask=self._mask,
+                setsigdef=_RESET,
+                **group,  # type: ignore[arg-type] # absent means: our own group
             )
         except FileNotFoundError:
             raise CannotStartError(f"{self._argv[0]}: command not found", NOT_FOUND) from None
-        except (PermissionError, OSError) as error:
+        except OSError as error:
             raise CannotStartError(f"{self._argv[0]}: {error.strerror}", NOT_EXECUTABLE) from None
+        except ValueError as error:  # an environment that execve cannot take
+            raise CannotStartError(f"{self._argv[0]}: {error}", NOT_EXECUTABLE) from None
         pending, self._pending = self._pending, []
         for number in pending:
-            self._forward(number)
+            self.send(number)
+
+    def attend(self, until: Callable[[], bool], seconds: float = float("inf")) -> bool:
+        """Pass signals on until a condition holds, which is looked at after each `wake`; False where time ran out."""
+        end = time.monotonic() + seconds
+        while not until():
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            got = signal.sigtimedwait(_WATCHED, min(left, _LOOK_SECONDS))
+            if got is not None:
+                self._got(got)
+        return True
 
     def wait(self) -> int:
-        """Wait for the child to end, on the main thread. Returns the exit status as a shell states it."""
-        while True:
-            status = self.poll()
-            if status is not None:
-                return status
-            # The timeout is a safety net for a SIGCHLD that was lost between poll and select.
-            readable, _, _ = select.select([self._wake_read], [], [], 1.0)
-            if readable:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(self._wake_read, 4096)
+        """Wait for the child to end. Returns the exit status as a shell states it."""
+        self.attend(lambda: self.poll() is not None)
+        status = self.poll()
+        assert status is not None  # noqa: S101 - attend has just seen it
+        return status
+
+    def wake(self) -> None:
+        """Let `attend` look at its condition now."""
+        signal.pthread_kill(self._main, signal.SIGCHLD)
 
     def poll(self) -> int | None:
         """The exit status, None while the child runs. Reaps orphans as pid 1."""
-        process = self._process
-        if process is None:
+        if self._pid is None:
             return None
         if os.getpid() == 1:
-            _reap_others(process.pid)
-        code = process.poll()
-        if code is None:
-            return None
-        return 128 - code if code < 0 else code
+            _reap_others(self._pid)
+        with self._lock:
+            if self._status is None:
+                pid, status = os.waitpid(self._pid, os.WNOHANG)
+                if pid:
+                    code = os.waitstatus_to_exitcode(status)
+                    self._status = 128 - code if code < 0 else code
+            return self._status
 
     def send(self, number: int) -> None:
         """Send the child a signal of our own accord; nothing happens when it has ended."""
-        process = self._process
-        if process is not None and process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, number)
+        # The lock: between the child's end and our knowing it, its number may become another process's.
+        with self._lock:
+            if self._pid is not None and self._status is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._pid, number)
 
     def release(self) -> None:
-        """Give the signals back."""
-        signal.set_wakeup_fd(-1)
-        for number, handler in self._old_handlers.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-        self._old_handlers.clear()
-        for descriptor in (self._wake_read, self._wake_write):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._wake_read = self._wake_write = -1
+        """Give the signals back. Those that came too late for the child are dropped: its status is ours, whatever comes."""
+        while signal.sigtimedwait(_WATCHED, 0) is not None:
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+    def _got(self, got: signal.struct_siginfo) -> None:
+        number = got.si_signo
         if number == signal.SIGCHLD:
             return
-        if number in _ENDING and self.ending_signal is None:
-            self.ending_signal = number
-        if self._process is None:
+        if number == signal.SIGWINCH:
+            self.on_resize()
+        if number in _ENDING and number not in self._ignored:
+            self.ending_signal = self.ending_signal or number
+            self.endings += 1
+        if self._pid is None:
             self._pending.append(number)
-        else:
-            self._forward(number)
+        elif not self._has_it_already(got):
+            self.send(number)
 
-    def _forward(self, number: int) -> None:
-        if self._interactive and number in (signal.SIGINT, signal.SIGQUIT):
-            return
-        self.send(number)
+    def _has_it_already(self, got: signal.struct_siginfo) -> bool:
+        """Whether the child, in our group in a terminal's foreground, got this itself: from the kernel, or by its own doing."""
+        if not self._interactive or got.si_signo == signal.SIGWINCH:
+            return False
+        return got.si_code == _BY_KERNEL or got.si_pid == self._pid
 
 
 def _in_foreground() -> bool:
@@ -185,7 +232,3 @@ def terminate(child: Child, grace_seconds: float, exited: Callable[[], bool]) ->
         time.sleep(0.05)
     if not exited():
         child.send(signal.SIGKILL)
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable

@@ -39,7 +39,7 @@ def conclude(prepared: Prepared, reader: LogReader | None, opens: OpenWatch | No
     opened = None
     if opens is not None:
         seen = opens.stop()
-        opened = seen if opens.available else None
+        opened = seen if opens.available or seen else None
     adapter, launch, root = prepared.adapter, prepared.launch, prepared.root
     if adapter is None or launch is None or root is None:
         return Conclusion(Verdict(Compile.UNKNOWN, trace.compile_seconds, prepared.unknown, trace.lines), trace)

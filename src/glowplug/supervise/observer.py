@@ -2,12 +2,13 @@
 
 Runs on a thread of its own, so that signals and the engine's end are handled at once whatever happens here. The engine may end
 at any moment; what was compiled is then still there and is still published, within a shorter deadline when somebody asked for
-the end.
+the end, or when it failed and whoever supervises us waits to start it again.
 """
 
 from __future__ import annotations
 
 import enum
+import signal
 import threading
 import time
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,7 @@ from glowplug.tree.model import File, Index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from glowplug.cache.quarantine import Quarantine
     from glowplug.engines.adapter import LogReader
@@ -36,8 +38,13 @@ _POLL_SECONDS: Final = 0.25
 _SETTLE_SECONDS: Final = 60.0
 """How long after ready quiet is waited for at most: an engine under load may never be."""
 _PUBLISH_SECONDS: Final = 900.0
-_PUBLISH_ENDING_SECONDS: Final = 20.0
+_PUBLISH_ENDING_SECONDS: Final = 15.0
 """When somebody asked for the end (a pod has 30 seconds by default), the publish has to be done by then."""
+_LONGEST_QUIET_SECONDS: Final = 600.0
+_FROM_OUTSIDE: Final = frozenset(
+    128 + number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+)
+"""Statuses of an engine that somebody ended, if only the kernel for want of memory: they say nothing of what it had loaded."""
 
 
 class End(enum.Enum):
@@ -59,7 +66,9 @@ class Observer:
         reader: LogReader | None,
         quarantine: Quarantine,
         say: Callable[[str], None],
+        on_done: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_done = on_done
         self._prepared = prepared
         self._options = options
         self._record = record
@@ -80,6 +89,12 @@ class Observer:
     def begin(self, run_began: float) -> None:
         """Start to watch opened files and quiet; `run_began` is the monotonic moment of `started_at`."""
         self._began = run_began
+        try:
+            self._watch()
+        except Exception as error:  # noqa: BLE001 - without a watch there is less evidence, and a start all the same
+            self._say(f"the cache root cannot be watched: {type(error).__name__}: {error}")
+
+    def _watch(self) -> None:
         prepared = self._prepared
         if prepared.root is None or prepared.adapter is None:
             return
@@ -99,11 +114,6 @@ class Observer:
         self._asked_to_end = asked
         self._ended.set()
 
-    def join(self, seconds: float) -> bool:
-        """Wait for the observation to be complete."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
-
     def _run(self) -> None:
         try:
             self._observe()
@@ -113,6 +123,7 @@ class Observer:
             self._record.write()
         finally:
             self.done.set()
+            self._on_done()
 
     def _observe(self) -> None:
         ready_at = self._await_ready()
@@ -122,32 +133,37 @@ class Observer:
         self.end = End.READY
         self._settle()
         self._conclude(ready_at - self._began)
-        while not self._says_ready() and self._changes_again():
-            # Quiet was only a pause of the compiler: what came after it belongs to this start too.
+        quiet_seconds = QUIET_SECONDS
+        while not self._says_ready() and self._changes_again(quiet_seconds):
+            # Quiet was only a pause of the compiler: what came after it belongs to this start too. Each time more patiently: a
+            # program that compiles something new every minute must not publish all of it every minute.
+            quiet_seconds = min(2 * quiet_seconds, _LONGEST_QUIET_SECONDS)
             self._conclude(ready_at - self._began)
 
     def _says_ready(self) -> bool:
         return self._url() is not None
 
-    def _changes_again(self) -> bool:
+    def _changes_again(self, quiet_seconds: float) -> bool:
         """Wait for the end of an engine that cannot say when it is ready; whether its cache has changed by then."""
         if self._quiet is None or self._options.exit_when_ready:
             return False
         seen = self._quiet.seen
         while not self._ended.wait(_POLL_SECONDS):
             self._quiet.ready()
-            if self._quiet.seen != seen and self._quiet.since_change >= QUIET_SECONDS:
+            if self._quiet.seen != seen and self._quiet.since_change >= quiet_seconds:
                 return True
         self._quiet.ready()
         return self._quiet.seen != seen
 
     def _conclude(self, ready_seconds: float) -> None:
+        if self._quiet is not None:
+            self._quiet.ready()  # what changes from here on is not in the conclusion
         conclusion = conclude(self._prepared, self._reader, self._opens)
         self._note(conclusion, ready_seconds)
         self._record.write()
         self._tell(conclusion, ready_seconds)
         self._succeeded(conclusion)
-        self._record.add(publish=self._publish(conclusion, ready_seconds))
+        self._record.add(publish=_together(self._record.start.publish, self._publish(conclusion, ready_seconds)))
         self._record.write()
 
     def _url(self) -> str | None:
@@ -160,6 +176,8 @@ class Observer:
         limit = self._process_at + self._options.ready_timeout
         activity = _Activity(self._quiet, self._opens, self._has_entry)
         while time.monotonic() < limit:
+            if self._opens is not None:
+                self._opens.opened()  # emptied often, the kernel's queue does not overflow
             if self._ended.wait(_POLL_SECONDS):
                 # A program without a health URL that ended well has done all that it is for.
                 if probe is None and self._status == 0 and self._prepared.adapter is not None:
@@ -210,7 +228,7 @@ class Observer:
         reason = self._prepared.unknown or what
         verdict = Verdict(Compile.UNKNOWN, None, reason, trace.lines[-6:] if trace else ())
         self._record.add(verdict=verdict, publish=PublishResult(PublishOutcome.SKIPPED, "not_ready"))
-        if self.end is End.ENDED and not self._asked_to_end:
+        if self.end is End.ENDED and not self._asked_to_end and self._status not in (0, *_FROM_OUTSIDE):
             self._failed()
         self._record.write()
 
@@ -222,9 +240,22 @@ class Observer:
         from glowplug.supervise import ledger
 
         suspects = ledger.load(root).unproved(self._prepared.restore.parts)
-        self._quarantine.failed(fingerprint.key_digest, suspects)
+        known = self._in_tree(fingerprint.key_digest, root)
+        self._quarantine.failed(fingerprint.key_digest, {*suspects, *known})
         if suspects:
             self._say("it failed on restored artifacts: the next start here goes without them, as a test")
+
+    def _in_tree(self, key_digest: str, root: Path) -> frozenset[str]:
+        """Parts under suspicion that were in this start's tree all the same (nothing was asked of the store, say).
+
+        A start with them proves nothing about a start without them.
+        """
+        from glowplug.cache import receipts
+
+        rows = self._quarantine.read().rows
+        return frozenset(
+            part for part in receipts.in_tree(root) if part in rows and rows[part].key_digest == key_digest
+        )
 
     def _succeeded(self, conclusion: Conclusion) -> None:
         fingerprint, root = self._prepared.fingerprint, self._prepared.root
@@ -232,8 +263,10 @@ class Observer:
             return
         from glowplug.supervise import ledger
 
+        if self._asked_to_end and not self._says_ready():
+            return  # it ended well because it was told to: that is not readiness
         parts = self._prepared.restore.parts
-        self._quarantine.succeeded(fingerprint.key_digest, parts)
+        self._quarantine.succeeded(fingerprint.key_digest, {*parts, *self._in_tree(fingerprint.key_digest, root)})
         book = ledger.load(root).after_ready(parts)
         seconds = conclusion.verdict.compile_seconds
         if conclusion.verdict.compile is Compile.MISS and seconds is not None:
@@ -266,16 +299,35 @@ class Observer:
         self._say(f"ready after {ready_seconds:.1f} s: compile cache {verdict.compile.value}{why}{seconds}")
 
     def _publish(self, conclusion: Conclusion, ready_seconds: float) -> PublishResult:
-        deadline = Deadline.after(_PUBLISH_ENDING_SECONDS if self._asked_to_end else _PUBLISH_SECONDS)
+        from glowplug.cache.faults import reason_of
+
+        hurry = self._asked_to_end or self._status not in (None, 0)
+        deadline = Deadline.after(_PUBLISH_ENDING_SECONDS if hurry else _PUBLISH_SECONDS)
         try:
             result = publish(self._prepared, self._options, conclusion, self._record.start, ready_seconds, deadline)
         except (GlowplugError, OSError) as error:
-            result = PublishResult(PublishOutcome.FAILED, getattr(error, "code", "disk"))
+            result = PublishResult(PublishOutcome.FAILED, reason_of(error))
+        except Exception as error:  # noqa: BLE001 - the verdict stands, whatever becomes of the publish
+            self._say(f"publishing failed: {type(error).__name__}: {error}")
+            result = PublishResult(PublishOutcome.FAILED, "internal")
         if result.outcome is PublishOutcome.PUBLISHED:
             self._say(f"published {len(result.parts)} parts, {result.bytes} bytes in {result.seconds:.1f} s")
         elif result.outcome is not PublishOutcome.UNCHANGED and self._prepared.store is not None:
             self._say(f"not published: {result.reason}")
         return result
+
+
+def _together(before: PublishResult | None, now: PublishResult) -> PublishResult:
+    """Two publishes of one start as one: what the first brought into the store is there, whatever became of the second."""
+    if before is None or before.outcome is not PublishOutcome.PUBLISHED:
+        return now
+    return PublishResult(
+        PublishOutcome.PUBLISHED,
+        now.reason,
+        (*before.parts, *now.parts),
+        before.bytes + now.bytes,
+        before.seconds + now.seconds,
+    )
 
 
 class _Activity:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -69,6 +70,17 @@ class Prepared:
             shutil.rmtree(self.root, ignore_errors=True)
 
 
+def plain(command: Sequence[str], environ: Mapping[str, str], engine: str, reason: str) -> Prepared:
+    """The command as it is, with nothing of ours: when preparing it failed or took too long."""
+    return Prepared(
+        environ,
+        engine,
+        Invocation(tuple(command), environ),
+        unknown=reason,
+        restore=RestoreResult(RestoreOutcome.FAILED, reason),
+    )
+
+
 def prepare(
     options: RunOptions,
     command: Sequence[str],
@@ -102,11 +114,19 @@ def _open(options: RunOptions, environ: Mapping[str, str], say: Callable[[str], 
 
     try:
         return open_store(options.store, environ)
-    except UsageError:
+    except UsageError as error:
+        # The address itself can never work, and whoever wrote it is told. What a variable of the machine spoils is an outage.
+        with contextlib.suppress(GlowplugError):
+            open_store(options.store, {name: environ[name] for name in ("HOME",) if name in environ})
+            return _refusing(options.store, error, say)
         raise
     except GlowplugError as error:
-        say(f"the store cannot be used: {error.message}")
-        return _Refusing(options.store, error)  # type: ignore[return-value]
+        return _refusing(options.store, error, say)
+
+
+def _refusing(url: str, error: GlowplugError, say: Callable[[str], None]) -> Store:
+    say(f"the store cannot be used: {error.message}")
+    return _Refusing(url, error)  # type: ignore[return-value]
 
 
 class _Refusing:
@@ -205,14 +225,28 @@ def _placed(
     """
     base, seen = dict(environ), dict(invocation.environ)
     if root.private:
-        lost = (wanted or writable.DEFAULT).rstrip("/")
         for name, value in environ.items():
-            if value == lost or value.startswith(lost + "/"):
-                base[name] = seen[name] = root.path + value[len(lost) :]
+            moved = _moved(value, (wanted,) if wanted else _default_roots(), root.path)
+            if moved is not None:
+                base[name] = moved
+                if seen.get(name) == value:  # else the command line sets it, and has the last word
+                    seen[name] = moved
     version = str(fingerprint.fields["engine_version"].value) if "engine_version" in fingerprint.fields else ""
     gpu = "gpu" in fingerprint.fields and not str(fingerprint.fields["gpu"].value).startswith("cpu:")
     placement = adapter.place(root.path, launch, seen, engine_version=version, gpu=gpu)
     return placement, {**base, **placement.variables}
+
+
+def _default_roots() -> tuple[str, ...]:
+    return writable.DEFAULT, f"{writable.FALLBACK_PARENT}/glowplug-{os.getuid()}/compile-cache"
+
+
+def _moved(value: str, lost: Sequence[str], root: str) -> str | None:
+    """A path below one of the lost roots, as it is below the private one; None for any other value."""
+    for place in (item.rstrip("/") for item in lost):
+        if value == place or value.startswith(place + "/"):
+            return root + value[len(place) :]
+    return None
 
 
 def _restore(
@@ -232,8 +266,17 @@ def _restore(
         names = ",".join(prepared.fingerprint.unknown)
         say(f"nothing is restored or published: not known are {names}")
         return RestoreResult(RestoreOutcome.SKIPPED, f"unknown:{names}")
+    from glowplug.cache.faults import reason_of
     from glowplug.cache.restore import restore
 
+    try:
+        verify = _policy(options)
+    except (GlowplugError, OSError) as error:
+        # Who asks for signatures gets nothing unsigned, but an engine.
+        say(f"nothing is restored: --verify-key cannot be used: {error}")
+        return RestoreResult(
+            RestoreOutcome.FAILED, reason_of(error) if isinstance(error, GlowplugError) else "verify_key"
+        )
     return restore(
         prepared.store,
         key,
@@ -241,7 +284,7 @@ def _restore(
         prepared.root,
         deadline=deadline,
         skip_parts=quarantine.left_out(),
-        verify=_policy(options),
+        verify=verify,
     )
 
 

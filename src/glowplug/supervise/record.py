@@ -1,30 +1,41 @@
-"""The start document while it grows: facts are added as they become known, and the report file is always a whole document."""
+"""The start document while it grows: facts are added as they become known, and the report file is always a whole document.
+
+Whatever the document quotes (the engine's lines, its command, a shell's script), the values of this environment's own secrets are
+replaced in it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import stat
 import threading
 from typing import TYPE_CHECKING, Any
 
-from glowplug.core import atomic
+from glowplug.core import atomic, redact
 from glowplug.core.documents import codec
-from glowplug.core.documents.start import Start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from glowplug.core.documents.start import Start
 
 
 class Record:
-    """One start. Used by the main thread and the observer's."""
+    """One start. Used by the main thread and the observer's, until `close`: then it is as it is."""
 
-    def __init__(self, start: Start, report: Path | None, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, start: Start, report: Path | None, say: Callable[[str], None], secrets: Mapping[str, bytes] | None = None
+    ) -> None:
         self._start = start
         self._report = report
         self._say = say
+        self._secrets = {value.decode("utf-8", "surrogateescape") for value in (secrets or {}).values()}
         self._lock = threading.Lock()
         self._complained = False
+        self._closed = False
 
     @property
     def start(self) -> Start:
@@ -35,17 +46,63 @@ class Record:
     def add(self, **facts: Any) -> None:
         """Replace fields of the document."""
         with self._lock:
-            self._start = dataclasses.replace(self._start, **facts)
+            if not self._closed:
+                self._start = dataclasses.replace(self._start, **facts)
 
     def write(self) -> None:
         """Replace the report file. A report that cannot be written is said once and harms nothing."""
+        with self._lock:
+            if not self._closed:
+                self._write()
+
+    def close(self) -> None:
+        """Write it a last time: what anybody adds later is no longer part of it."""
+        with self._lock:
+            self._closed = True
+            self._write()
+
+    def _write(self) -> None:
         if self._report is None:
             return
-        with self._lock:
-            data = json.dumps(codec.to_json(self._start), indent=2, ensure_ascii=False) + "\n"
-            try:
-                atomic.write_bytes(self._report, data.encode("utf-8", "replace"), durable=False)
-            except OSError as error:
-                if not self._complained:
-                    self._complained = True
-                    self._say(f"the report {self._report} cannot be written: {error.strerror}")
+        document = _without(codec.to_json(self._start), sorted(self._secrets, key=len, reverse=True))
+        data = (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+        try:
+            _put(self._report, data)
+        except (OSError, ValueError) as error:
+            if not self._complained:
+                self._complained = True
+                self._say(f"the report {self._report} cannot be written: {getattr(error, 'strerror', None) or error}")
+
+
+def _put(path: Path, data: bytes) -> None:
+    """Replace a file (where `path` is a link, the file that it leads to); a device or a pipe is written to."""
+    target = path.resolve()
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG
+    if stat.S_ISREG(mode):
+        atomic.write_bytes(target, data, durable=False)
+        return
+    # Renaming a file over /dev/null or a named pipe would take it from everybody. Without a reader a pipe is an error, no wait.
+    descriptor = os.open(target, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
+def _without(value: Any, secrets: list[str]) -> Any:
+    """A JSON value with these texts replaced wherever they occur in its strings."""
+    if not secrets:
+        return value
+    if isinstance(value, str):
+        for secret in secrets:
+            if secret in value:
+                value = value.replace(secret, redact.hashed(secret))
+        return value
+    if isinstance(value, list):
+        return [_without(item, secrets) for item in value]
+    if isinstance(value, dict):
+        return {_without(name, secrets): _without(item, secrets) for name, item in value.items()}
+    return value

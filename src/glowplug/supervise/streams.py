@@ -1,15 +1,22 @@
 """The engine's output, passed through byte by byte and read line by line on its way.
 
-The engine should see what it would see without glowplug: a terminal where there is one (a pseudo terminal then), else a pipe;
-stdout and stderr as one stream where they are one file, so that their order stays. A reader that goes away is passed on too:
-our end is closed and the engine gets its SIGPIPE.
+The engine should see what it would see without glowplug: a terminal where there is one (a pseudo terminal then, of the same
+size), else a pipe; stdout and stderr as one stream where they are one file, so that their order stays. A reader that goes away
+is passed on too: our end is closed and the engine gets its SIGPIPE. A full disk is not: the bytes are lost, as the engine's
+own would be, and the engine lives on.
+
+Nothing of the engine's output is lost at its end, however slow its reader is. But a process that the engine left behind with
+its stdout is not waited for.
 """
 
 from __future__ import annotations
 
+import array
 import contextlib
+import errno
 import fcntl
 import os
+import select
 import termios
 import threading
 import time
@@ -21,6 +28,13 @@ if TYPE_CHECKING:
 
 _LONGEST_LINE: Final = 64 * 1024
 """Longer lines are cut for the log reader, never for the output."""
+_PIECE: Final = 1 << 16
+_IN_A_PIPE: Final = 1 << 20
+"""The most that a pipe can hold (/proc/sys/fs/pipe-max-size); a pseudo terminal holds less."""
+_LOOK_SECONDS: Final = 0.01
+_SLOW_SECONDS: Final = 0.2
+"""A write that takes longer waits for a reader."""
+_NOT_TAKEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 @dataclass(frozen=True)
@@ -36,13 +50,26 @@ class Ends:
             os.close(descriptor)
 
 
+def ensure_standard_streams() -> None:
+    """Open /dev/null in place of a closed stdin, stdout or stderr, before anything else gets its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            os.set_inheritable(number, True)
+
+
 class Passthrough:
     """Pumps between the child's ends and ours, one thread a stream."""
 
     def __init__(self, on_line: Callable[[str, float], None], stdout: int = 1, stderr: int = 2) -> None:
-        self._on_line = on_line
+        self._on_line: Callable[[str, float], None] | None = on_line
         self._targets = (stdout, stderr)
-        self._threads: list[threading.Thread] = []
+        self._pumps: list[_Pump] = []
         self._started = time.monotonic()
         self._lock = threading.Lock()
 
@@ -54,50 +81,133 @@ class Passthrough:
         second = first if _same_file(out, err) else self._stream(err)
         return Ends(first, second)
 
-    def drain(self, seconds: float) -> None:
-        """Wait until everything the child wrote has been passed on, `seconds` at most."""
+    def drain(
+        self, seconds: float, hurry: Callable[[], bool] = lambda: False, pause: Callable[[float], object] = time.sleep
+    ) -> None:
+        """Wait until everything the child wrote has been passed on.
+
+        That takes as long as its reader takes; `seconds` at most where `hurry` says so, or where no reader keeps us waiting.
+        `pause` is called between two looks.
+        """
         end = time.monotonic() + seconds
-        for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
+        passed = {pump: pump.passed for pump in self._pumps}
+        while any(not pump.is_drained(since) for pump, since in passed.items()):
+            late = time.monotonic() >= end
+            if late and (hurry() or not any(pump.is_kept_waiting() for pump in self._pumps)):
+                return
+            pause(_LOOK_SECONDS)
+
+    def resize(self) -> None:
+        """Give the child's terminals the size of ours."""
+        for pump in self._pumps:
+            pump.resize()
 
     def _stream(self, target: int) -> int:
         ours, theirs = _terminal_pair(target) if os.isatty(target) else os.pipe()
-        thread = threading.Thread(target=self._pump, args=(ours, target), name=f"stream-{target}", daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        pump = _Pump(ours, target, self._line)
+        self._pumps.append(pump)
+        pump.start()
         return theirs
 
-    def _pump(self, source: int, target: int) -> None:
+    def _line(self, line: bytes) -> None:
+        at = time.monotonic() - self._started
+        with self._lock:
+            if self._on_line is None:
+                return
+            try:
+                self._on_line(line[:_LONGEST_LINE].decode("utf-8", "replace").rstrip("\r"), at)
+            except Exception:  # noqa: BLE001 - a reader that stumbles over a line must not close the engine's output
+                self._on_line = None
+
+
+class _Pump:
+    """One stream, on a thread of its own. `passed`: bytes that have reached the target."""
+
+    def __init__(self, source: int, target: int, on_line: Callable[[bytes], None]) -> None:
+        self._source = source
+        self._target = target
+        self._on_line = on_line
+        self._thread = threading.Thread(target=self._run, name=f"stream-{target}", daemon=True)
+        self._idle = False
+        self._writing_since: float | None = None
+        self._closing = threading.Lock()
+        self.passed = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def is_drained(self, passed_before: int) -> bool:
+        """Whether all has been passed on that was written before a moment when `passed` was `passed_before`."""
+        if not self._thread.is_alive() or self.passed - passed_before > _IN_A_PIPE + _PIECE:
+            return True
+        # The order matters: what was read after the first look is seen by the second.
+        return self._waiting_bytes() == 0 and self._idle
+
+    def is_kept_waiting(self) -> bool:
+        """Whether the target's reader is slower than we are."""
+        since = self._writing_since
+        return since is not None and time.monotonic() - since > _SLOW_SECONDS
+
+    def resize(self) -> None:
+        with self._closing:
+            if self._source >= 0:
+                _copy_size(self._target, self._source)
+
+    def _waiting_bytes(self) -> int:
+        count = array.array("i", [0])
+        with self._closing:
+            if self._source < 0:
+                return 0
+            try:
+                fcntl.ioctl(self._source, termios.FIONREAD, count)
+            except OSError:
+                return 0
+        return count[0]
+
+    def _run(self) -> None:
         pending = b""
+        ready = select.poll()
+        ready.register(self._source, select.POLLIN)
         try:
             while True:
+                self._idle = True
+                ready.poll()
+                self._idle = False
                 try:
-                    data = os.read(source, 1 << 16)
+                    data = os.read(self._source, _PIECE)
                 except OSError:
                     # EIO: the last holder of a pseudo terminal's other side has gone.
                     break
                 if not data:
                     break
-                _write_all(target, data)
+                self._pass(data)
                 pending = self._feed(pending + data)
         except OSError:
-            # Our own reader has gone: closing `source` below tells the engine.
+            # Our own reader has gone: closing our end below tells the engine.
             return
         finally:
-            os.close(source)
+            with self._closing:
+                os.close(self._source)
+                self._source = -1
             if pending:
-                self._line(pending)
+                self._on_line(pending)
+
+    def _pass(self, data: bytes) -> None:
+        self._writing_since = time.monotonic()
+        try:
+            _write_all(self._target, data)
+        except OSError as error:
+            if error.errno not in _NOT_TAKEN:
+                raise
+        finally:
+            self._writing_since = None
+        self.passed += len(data)
 
     def _feed(self, data: bytes) -> bytes:
         *lines, rest = data.split(b"\n")
         for line in lines:
-            self._line(line)
+            self._on_line(line)
         return rest[-_LONGEST_LINE:]
-
-    def _line(self, line: bytes) -> None:
-        at = time.monotonic() - self._started
-        with self._lock:
-            self._on_line(line[:_LONGEST_LINE].decode("utf-8", "replace").rstrip("\r"), at)
 
 
 def _write_all(target: int, data: bytes) -> None:
@@ -119,9 +229,14 @@ def _same_file(first: int, second: int) -> bool:
 
 def _terminal_pair(target: int) -> tuple[int, int]:
     ours, theirs = os.openpty()
+    _copy_size(target, theirs)
     with contextlib.suppress(OSError, termios.error):
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, fcntl.ioctl(target, termios.TIOCGWINSZ, b"\0" * 8))
         attributes = termios.tcgetattr(theirs)
         attributes[1] &= ~termios.OPOST  # the outer terminal turns \n into \r\n; once is enough
         termios.tcsetattr(theirs, termios.TCSANOW, attributes)
     return ours, theirs
+
+
+def _copy_size(terminal: int, other: int) -> None:
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(other, termios.TIOCSWINSZ, fcntl.ioctl(terminal, termios.TIOCGWINSZ, b"\0" * 8))
