@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +20,7 @@ from glowplug.engines.lines import plain
 _N: Final = r"(\d{1,9}(?:\.\d{1,9})?)"
 _SHORT: Final = 300
 _MOST: Final = 40
+_BEFORE: Final = 0.001
 _UNITS: Final = {"byte": 1, "bytes": 1, **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", start=1)}}
 # Behind whatever a collector (kubectl, journald) put before it.
 _RANK: Final = re.compile(r"[^(]{0,120}\(([A-Za-z][^()]{0,60}? pid=\d{1,10})\)\s")
@@ -68,6 +69,8 @@ class _Said:
     started: bool = False
     first: float | None = None
     imported: float | None = None
+    loading: bool = False
+    initialised: float | None = None
     ranks: dict[str, _Rank] = field(default_factory=lambda: defaultdict(_Rank))
     marks: dict[str, tuple[float, float]] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
@@ -107,8 +110,11 @@ def _total(said: _Said, rank: _Rank, match: re.Match[str], at: float) -> None:
     said.mark("compile", at, seconds)
 
 
-def _init(said: _Said, _: _Rank, match: re.Match[str], __: float) -> None:
+def _init(said: _Said, _: _Rank, match: re.Match[str], at: float) -> None:
+    """The engine's initialisation as a whole; compilation and graph capture lie inside and are dated by their own lines."""
     said.init_seconds = max(said.init_seconds or 0.0, float(match.group(1)))
+    said.initialised = at
+    said.mark("warmup", at, float(match.group(1)))
     if match.group(2):
         said.compile_seconds = max(said.compile_seconds or 0.0, float(match.group(2)))
 
@@ -154,7 +160,15 @@ def _engine(said: _Said, _: _Rank, match: re.Match[str], at: float) -> None:
         said.imported = at
 
 
-def _started(said: _Said, _: _Rank, __: re.Match[str], ___: float) -> None:
+def _loading(said: _Said, _: _Rank, __: re.Match[str], at: float) -> None:
+    """Workers import and initialise between the engine's first line and this one."""
+    if not said.loading:
+        said.loading, said.imported = True, at
+
+
+def _started(said: _Said, _: _Rank, __: re.Match[str], at: float) -> None:
+    if not said.started and said.initialised is not None:
+        said.mark("ready", at, at - said.initialised)
     said.started = True
 
 
@@ -216,6 +230,7 @@ _ROWS: Final = (
     _Row(re.compile(r"Initializing a V\d LLM engine \(v(\d[\w.+!-]{0,60})\)"), _engine),
     _Row(re.compile(r"vLLM API server version v?(\d[\w.+!-]{0,60})"), _version),
     _Row(re.compile(r"█\s+version v?(\d[\w.+!-]{0,60})"), _version),
+    _Row(re.compile(r"Starting to load model"), _loading),
     _Row(re.compile(r"Application startup complete"), _started),
     _Row(re.compile(r"Loading safetensors[^%\[]{0,80}?\b(\d{1,3})%[^\[]{0,60}\[(\d{1,4}):(\d\d)<"), _bar),
 )
@@ -293,7 +308,13 @@ def _slowest(seconds: object) -> float | None:
 
 def _marks(said: _Said) -> tuple[tuple[str, float, float], ...]:
     """(phase, start, duration), seconds since the process was started, in the order of their start."""
-    marks: Mapping[str, tuple[float, float]] = dict(said.marks)
+    marks = dict(said.marks)
+    inside = [marks[phase][0] for phase in ("compile", "graph_capture") if phase in marks]
+    if "warmup" in marks and inside:
+        # Stamps of whole seconds can make the whole seem to begin after its parts.
+        start, seconds = marks["warmup"]
+        begin = max(0.0, min(start, *inside) - _BEFORE)
+        marks["warmup"] = (begin, start + seconds - begin)
     found = [(phase, start, seconds) for phase, (start, seconds) in marks.items()]
     bars = [rank.bar for rank in said.ranks.values() if rank.bar]
     if "weights" not in marks and bars:
