@@ -1,7 +1,7 @@
 """The figure that glowplug is for: engine initialisation on a new node ÷ on a warm one, real vLLM from real S3, AOT path.
 
-`python -m bench.starts [--rounds N]` writes JSON to stdout. Each round begins with an empty store and new nodes: cold, twice more on
-that node (the last is the steady start), then a new node that shares only the store. Ratios are of the medians.
+`python -m bench.starts [--rounds N]` writes JSON to stdout. Each round begins with an empty store and new nodes: cold, twice
+more on that node (the last is the steady start), then a new node that shares only the store. Ratios are of the medians.
 """
 
 from __future__ import annotations

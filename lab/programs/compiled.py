@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 
 def main() -> None:
@@ -40,10 +41,10 @@ def main() -> None:
     time.sleep(options.serve)
 
 
-def _model(torch: object, layers: int) -> object:
-    from torch import nn
+def _model(torch: Any, layers: int) -> Any:
+    nn = torch.nn
 
-    class Block(nn.Module):
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
         """Norm, gated feed-forward and a softmax mix: enough for several fused kernels."""
 
         def __init__(self, width: int, inner: int) -> None:
@@ -53,7 +54,7 @@ def _model(torch: object, layers: int) -> object:
             self.up = nn.Linear(width, inner)
             self.down = nn.Linear(inner, width)
 
-        def forward(self, x: object) -> object:
+        def forward(self, x: Any) -> Any:
             h = self.norm(x)
             h = nn.functional.silu(self.gate(h)) * self.up(h)
             h = self.down(h)
