@@ -47,8 +47,8 @@ Machine: {machine["cpu"]}, {machine["cores"]} cores, Linux {machine["kernel"]}, 
 ## Restore against plain tools
 
 {size}
-from SeaweedFS: fetch, verify, unpack, flush; against curl, sha256sum, zstd, tar and sync doing the same. The start of the interpreter stands apart
-({restore["import_seconds"] * 1000:.0f} ms of imports).
+from SeaweedFS: fetch, verify, unpack, flush; against curl, sha256sum, zstd, tar and sync doing the same.
+The start of the interpreter stands apart ({restore["import_seconds"] * 1000:.0f} ms of imports).
 
 | | median |
 |---|---|
