@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lab import s3
-from lab.faults import Proxy
+from lab.faults import Hang, Proxy
 from tests.supervise.machine import Machine
 
 
@@ -46,3 +47,16 @@ def remote(bare: Machine, proxy: Proxy) -> Machine:
     bare.store = f"s3://lab/{secrets.token_hex(8)}"
     bare.store_env = proxy.server.env()
     return bare
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture
+def hanging(proxy: Proxy) -> None:
+    """The store accepts and never answers."""
+    proxy.add(Hang(), times=None)

@@ -86,7 +86,7 @@ def serve(port: int) -> None:
 
 def listen(path: str) -> None:
     def caught(number: int, _: object) -> None:
-        with open(path, "a") as file:
+        with Path(path).open("a") as file:
             file.write(signal.Signals(number).name + "\n")
         if number in (signal.SIGTERM, signal.SIGINT):
             sys.exit(0)
@@ -95,8 +95,7 @@ def listen(path: str) -> None:
         signal.signal(number, caught)
 
 
-def main() -> None:
-    given = options()
+def begin(given: argparse.Namespace) -> None:
     if given.signals:
         listen(given.signals)
     if given.stubborn:
@@ -104,16 +103,17 @@ def main() -> None:
     print("begun", flush=True)
     if given.orphan:
         subprocess.Popen(["sleep", str(given.orphan)], start_new_session=True)
-    root = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR", "/nonexistent"))
-    for graph in filter(None, given.graphs.split(",")):
-        compiled(root, graph, given)
-    if given.unfinished:
-        (root / "fxgraph" / given.graphs / ".77.88.tmp").write_bytes(b"half")
+
+
+def fail_if_asked(given: argparse.Namespace) -> None:
     if given.die_by:
         signal.signal(given.die_by, signal.SIG_DFL)
         os.kill(os.getpid(), given.die_by)
     if given.fail:
         sys.exit(9)
+
+
+def live(root: Path, given: argparse.Namespace) -> None:
     if given.port:
         serve(given.port)
     print("ready", flush=True)
@@ -124,6 +124,18 @@ def main() -> None:
     end = time.monotonic() + given.stay
     while time.monotonic() < end:
         time.sleep(0.05)
+
+
+def main() -> None:
+    given = options()
+    begin(given)
+    root = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR", "/nonexistent"))
+    for graph in filter(None, given.graphs.split(",")):
+        compiled(root, graph, given)
+    if given.unfinished:
+        (root / "fxgraph" / given.graphs / ".77.88.tmp").write_bytes(b"half")
+    fail_if_asked(given)
+    live(root, given)
     sys.exit(given.exit)
 
 

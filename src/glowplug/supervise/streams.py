@@ -17,6 +17,7 @@ import errno
 import fcntl
 import os
 import select
+import sys
 import termios
 import threading
 import time
@@ -61,6 +62,9 @@ def ensure_standard_streams() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
             os.set_inheritable(number, True)
+    # What Python found closed at its start it has no stream for.
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 class Passthrough:

@@ -1,0 +1,185 @@
+"""Signals reach the engine, each once; pid 1 reaps; what is asked to end ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lab.faults import Hang, Proxy
+from tests.parts import requires
+from tests.supervise.machine import GLOWPLUG, Machine
+
+NUMBERS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT]
+
+
+def caught(machine: Machine) -> list[str]:
+    path = machine.base / "signals"
+    return path.read_text().split() if path.exists() else []
+
+
+@pytest.mark.parametrize("to_group", [False, True], ids=["to us", "to our group"])
+def test_each_signal_reaches_the_engine_once(bare: Machine, to_group: bool) -> None:
+    started = bare.start("--signals", str(bare.base / "signals"), "--stay", "60")
+    started.wait_for("ready")
+    sent = [signal.SIGUSR1, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2, signal.SIGTERM]
+    for count, number in enumerate(sent, start=1):
+        if to_group:
+            os.killpg(started.process.pid, number)
+        else:
+            started.signal(number)
+        end = time.monotonic() + 20
+        while len(caught(bare)) < count and time.monotonic() < end:
+            time.sleep(0.02)
+    assert started.end().status == 0
+    assert caught(bare) == [number.name for number in sent]
+
+
+def test_the_status_after_a_forwarded_signal(bare: Machine) -> None:
+    started = bare.start("--stay", "60")
+    started.wait_for("ready")
+    started.signal(signal.SIGTERM)
+    assert started.end().status == 128 + signal.SIGTERM
+
+
+@requires("s3")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_asked_to_end_during_the_restore_it_ends_and_starts_nothing(
+    remote: Machine, number: signal.Signals, hanging: None
+) -> None:
+    """The engine would have got it before it could have listened, and died of it."""
+    started = remote.start("--signals", str(remote.base / "signals"), options=["--restore-timeout", "50s"])
+    time.sleep(1.0)
+    before = time.monotonic()
+    started.signal(number)
+    done = started.end(20)
+    assert time.monotonic() - before < 5
+    assert done.status == 128 + number
+    assert "begun" not in done.out
+    assert done.document["exit_status"] == 128 + number
+    assert number.name in done.document["verdict"]["reason"]
+
+
+@requires("s3")
+@pytest.mark.slow
+def test_another_signal_during_the_restore_reaches_the_engine(remote: Machine, hanging: None) -> None:
+    """SIGUSR1 ends a program that does not listen, and it cannot yet; SIGWINCH would be lost on it."""
+    started = remote.start("--signals", str(remote.base / "signals"), options=["--restore-timeout", "2s"])
+    time.sleep(1.0)
+    started.signal(signal.SIGUSR1)
+    assert started.end(20).status == 128 + signal.SIGUSR1
+
+
+@pytest.mark.slow
+def test_what_nohup_ignores_ends_nothing(bare: Machine) -> None:
+    started = bare.start(argv=["bash", "-c", 'trap "" HUP; exec "$@"', "-", *bare.command(["--stay", "1.5"])])
+    started.wait_for("ready")
+    started.signal(signal.SIGHUP)
+    assert started.end().status == 0
+
+
+@pytest.mark.slow
+def test_a_stubborn_engine_is_not_ended_by_us(bare: Machine) -> None:
+    started = bare.start("--stubborn", "--stay", "2", "--exit", "7")
+    started.wait_for("ready")
+    started.signal(signal.SIGTERM)
+    assert started.end().status == 7
+
+
+@requires("root")
+@pytest.mark.parametrize("signalled", [False, True])
+def test_as_pid_1_it_reaps_orphans_and_passes_signals(bare: Machine, signalled: bool) -> None:
+    code = (
+        "import os, subprocess, sys, time, signal\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(43))\n"
+        "assert os.getppid() == 1\n"
+        "orphans = [int(subprocess.run(['sh', '-c', 'sleep 0.2 >&2 & echo $!'], stdout=-1).stdout) for _ in range(5)]\n"
+        "time.sleep(1)\n"
+        "left = [one for one in orphans if os.path.exists(f'/proc/{one}')]\n"
+        "print('left', left, flush=True)\n"
+        f"time.sleep({60 if signalled else 0})\n"
+        "sys.exit(42)"
+    )
+    inside = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "--kill-child",
+        GLOWPLUG,
+        "run",
+        "--",
+        sys.executable,
+        "-c",
+        code,
+    ]
+    started = bare.start(argv=inside)
+    started.wait_for("left []")
+    if signalled:
+        own = Path(f"/proc/{started.process.pid}/task/{started.process.pid}/children").read_text().split()
+        os.kill(int(own[0]), signal.SIGTERM)
+    assert started.end().status == (43 if signalled else 42)
+
+
+@requires("s3")
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["ready", "published"])
+def test_a_store_that_hangs_delays_the_end_by_a_bounded_time(
+    remote: Machine, proxy: Proxy, moment: str, free_port: int
+) -> None:
+    """A pod has 30 seconds from SIGTERM to SIGKILL."""
+    started = remote.start(
+        "--stay", "300", "--port", str(free_port), options=["--ready-url", f"http://127.0.0.1:{free_port}/"]
+    )
+    started.wait_for("ready")
+    proxy.add(Hang(), times=None)
+    # Either quiet is over and the publish hangs, or it has been seen to be ready and quiet is waited for.
+    time.sleep(8 if moment == "published" else 1.5)
+    before = time.monotonic()
+    started.signal(signal.SIGTERM)
+    done = started.end(60)
+    assert time.monotonic() - before < 25
+    assert done.status == 128 + signal.SIGTERM
+    assert done.publish[0] == "failed", done.document
+    assert done.publish[1]
+    assert done.verdict in ("miss", "unknown")
+
+
+@requires("s3")
+@pytest.mark.slow
+@pytest.mark.parametrize(("arguments", "asked"), [(["--exit", "0"], True), (["--later", "g2", "--exit", "3"], False)])
+def test_after_the_engines_end_a_hanging_publish_is_left(
+    remote: Machine, proxy: Proxy, arguments: list[str], asked: bool
+) -> None:
+    """Who failed is to be restarted soon; who ended well may take longer, but not when somebody asks."""
+    proxy.add(Hang(), method="PUT", times=None)
+    started = remote.start(*arguments, "--stay", "6" if not asked else "0")
+    started.wait_for("compile cache miss")
+    before = time.monotonic()
+    if asked:
+        time.sleep(1)
+        started.signal(signal.SIGTERM)
+        time.sleep(0.5)
+        started.signal(signal.SIGTERM)
+    done = started.end(60)
+    assert time.monotonic() - before < (10 if asked else 40)
+    assert done.status == (0 if asked else 3)
+    assert done.publish[0] == "failed"
+
+
+@pytest.mark.slow
+def test_two_starts_from_one_shell_are_two(bare: Machine) -> None:
+    """Signals to one of two starts in one session do not touch the other."""
+    script = f"""
+    {" ".join(bare.command(["--stay", "60"]))} & one=$!
+    {" ".join(bare.command(["--stay", "3"], ["--report", str(bare.base / "other.json")]))} & other=$!
+    sleep 1.5; kill $one; wait $one; echo one $?; wait $other; echo other $?
+    """
+    done = subprocess.run(["sh", "-c", script], env=bare.env(), capture_output=True, timeout=60)
+    assert b"one 143" in done.stdout
+    assert b"other 0" in done.stdout
