@@ -1,4 +1,4 @@
-"""`python -m glowplug`."""
+"""`python -m glowplug` does what the console script does, for images where scripts are not on PATH."""
 
 from glowplug.cli.main import entry
 

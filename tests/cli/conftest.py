@@ -14,6 +14,9 @@ import pytest
 
 from glowplug.cli.main import main
 from tests.cli import trees
+from tests.store.conftest import s3_place, s3_server
+
+__all__ = ["s3_place", "s3_server"]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from inline_snapshot import snapshot
 from glowplug.cache import sign
 from tests.cli import trees
 from tests.cli.conftest import Answer, Call
+from tests.parts import requires
+from tests.store.conftest import Place
 
 Write = Callable[..., Path]
 AOT = "torch_aot_compile/7a08bf389130f46a4dc8c3904fe0e54a66a3a74f52275825f0ceea425e50aa84"
@@ -577,3 +579,52 @@ def test_an_ambiguous_key(call: Call, published: str, store: Path) -> None:
     assert answer.status == 1
     assert "error[key-ambiguous]" in answer.err
     assert call("cache", "show", published[:9]).status == 0
+
+
+# a real S3 server
+
+
+@requires("s3")
+def test_all_of_it_on_s3(
+    call: Call, s3_place: Place, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**s3_place.environ, "GLOWPLUG_STORE": s3_place.url}.items():
+        monkeypatch.setenv(name, value)
+    node = trees.vllm(tmp_path / "node", "aot-tp2")
+    f = write(tp=2)
+    assert call("cache", "ls").status == 0
+    none = call("cache", "restore", "--fingerprint", f, "--to", tmp_path / "to", "-o", "json")
+    assert (none.status, none.json["reason"]) == (1, "no_keys")
+    assert call("cache", "publish", "--cache-root", node, "--fingerprint", f).status == 0
+    (key,) = call("cache", "ls", "-o", "json").json["keys"]
+    digest = key["key_digest"]
+    other = call("cache", "restore", "--fingerprint", write("one.json", tp=1), "--to", tmp_path / "to", "-o", "json")
+    assert (other.status, other.json["reason"]) == (1, "key:tp")
+    assert call("cache", "restore", digest[:8], "--to", tmp_path / "to").status == 0
+    assert trees.snapshot(tmp_path / "to").items() <= trees.snapshot(node).items()
+    assert call("cache", "verify", "--deep").status == 0
+    assert call("cache", "copy", tmp_path / "copy", "--all-domains").status == 0
+    assert call("cache", "verify", "--store", tmp_path / "copy").status == 0
+    assert call("cache", "quarantine", digest).status == 0
+    assert call("cache", "control", "--publish", "off").status == 0
+    assert call("cache", "stats", "-o", "json").json["domains"][0]["blobs"] == 4
+    assert call("cache", "rm", digest).status == 0
+    assert call("cache", "gc", "-o", "json").json["domains"][0]["noted"]
+
+
+@requires("s3")
+@pytest.mark.parametrize("why", ["no bucket", "refused"])
+def test_a_store_that_refuses(
+    call: Call, s3_place: Place, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    url = "s3://no-such-bucket-here/cache" if why == "no bucket" else s3_place.url
+    secret = {"AWS_SECRET_ACCESS_KEY": "wrong" * 8} if why == "refused" else {}
+    for name, value in {**s3_place.environ, "GLOWPLUG_STORE": url, **secret}.items():
+        monkeypatch.setenv(name, value)
+    node = trees.vllm(tmp_path / "node")
+    assert call("cache", "ls").status == 3
+    assert call("cache", "publish", "--cache-root", node, "--fingerprint", write()).status == 3
+    answer = call("cache", "restore", "--fingerprint", write(), "--to", tmp_path / "to", "-o", "json")
+    assert (answer.status, answer.json["outcome"]) == (3, "failed")
+    assert "error[" in answer.err
+    assert "wrongwrong" not in answer.out + answer.err

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from glowplug.cli.cache import progress
 from glowplug.cli.main import main
 from tests.cli import trees
 from tests.cli.conftest import Call
@@ -332,9 +333,51 @@ def test_a_reader_that_has_gone(published: str, arguments: list[str]) -> None:
     assert b"Exception" not in err
 
 
+def test_names_that_are_no_unicode(store: Path, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = trees.vllm(tmp_path / "node", "mega-aot")
+    for folder in (next(node.rglob("model")).parent, node, node / "inductor"):
+        (folder / os.fsdecode(b"caf\xe9.1.tmp")).parent.mkdir(exist_ok=True)
+        (folder / os.fsdecode(b"caf\xe9.1.tmp")).write_bytes(b"x")
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    for form in ("text", "json"):
+        arguments = ("--cache-root", node, "--fingerprint", write(), "-o", form)
+        with _process("cache", "publish", *arguments, stdout=subprocess.PIPE) as process:
+            out, err = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert b"skipped: inductor/caf" in err
+        assert b"error[" not in err
+    assert json.loads(out)["outcome"] == "unchanged"
+    with _process("cache", "ls", "--model", "caf\u00e9", stdout=subprocess.PIPE) as process:
+        process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
 def test_nothing_is_drawn_without_a_terminal(published: str, tmp_path: Path) -> None:
     with _process("cache", "restore", published, "--to", tmp_path / "to", stdout=subprocess.PIPE) as process:
         out, err = process.communicate(timeout=20)
     assert process.returncode == 0
     assert b"\x1b" not in out + err
     assert b"\r" not in out + err
+
+
+def test_something_is_drawn_on_a_terminal(
+    published: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_watched", lambda: True)
+    monkeypatch.setattr(progress, "_PATIENCE_SECONDS", 0.0)
+    assert main(["cache", "restore", published, "--to", str(tmp_path / "to")]) == 0
+    assert "restoring: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("domain", ["x" * 200, "Team B / Prod", "..", "default-12345678", "a\x1bb", "日本"])
+def test_any_name_of_a_domain(call: Call, published: str, write: Write, tmp_path: Path, domain: str) -> None:
+    f = write(domain=domain)
+    assert call("cache", "publish", "--cache-root", tmp_path / "node", "--fingerprint", f).status == 0
+    (theirs,) = call("cache", "ls", "--domain", domain, "-o", "json").json["keys"]
+    everything = call("cache", "ls", "--all-domains", "-o", "json").json["keys"]
+    assert {(key["domain"], key["key_digest"]) for key in everything} == {
+        ("default", published),
+        (domain, theirs["key_digest"]),
+    }
+    assert call("cache", "show", theirs["key_digest"], "--all-domains").status == 0
+    assert call("cache", "show", theirs["key_digest"]).status == 1

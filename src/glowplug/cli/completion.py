@@ -1,4 +1,4 @@
-"""`glowplug completion SHELL`."""
+"""`glowplug completion SHELL`: the script that click generates for bash, zsh or fish."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ and a module of the same name that exports `command`.
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -91,6 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def entry() -> None:
     """The console script."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A file's name may be no Unicode, a terminal may know ASCII only: shown as an escape, never an exception.
+        sys.stdout.reconfigure(errors="backslashreplace")
     status = main()
     try:
         sys.stdout.flush()

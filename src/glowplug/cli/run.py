@@ -1,4 +1,4 @@
-"""`glowplug run`."""
+"""`glowplug run`: options into one value; GLOWPLUG_DISABLE=1 executes the command before anything else is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`glowplug cache control`: the switch for a whole store."""
+"""`glowplug cache control`: one switch with which a person stops restores or publishes of a whole fleet at night."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`glowplug cache verify`: is everything in the store what it says?"""
+"""`glowplug cache verify`: manifests against their digests, blobs by presence and size, or by every byte."""
 
 from __future__ import annotations
 
