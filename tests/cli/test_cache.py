@@ -70,6 +70,14 @@ c3cafecfd4b3  NVIDIA H100 80GB HBM3  vllm 0.32.0  2.13.0   1  s3://models/tiny  
     assert published in call("cache", "ls", "-o", "wide").out
 
 
+def test_a_processor_does_not_fill_the_line(call: Call, store: Path, write: Write, tmp_path: Path) -> None:
+    cpu = "cpu:x86-64-v4+" + "+".join(f"avx512_{number}" for number in range(12))
+    trees.vllm(tmp_path / "node")
+    assert call("cache", "publish", "--cache-root", tmp_path / "node", "--fingerprint", write(gpu=cpu)).status == 0
+    assert f"{cpu[:29]}...  vllm" in call("cache", "ls").out
+    assert cpu in call("cache", "ls", "-o", "wide").out
+
+
 def test_ls_as_json(call: Call, published: str) -> None:
     document = call("cache", "ls", "-o", "json").json
     assert document["schema"] == "glowplug.cache/1"

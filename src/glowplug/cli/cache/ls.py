@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from glowplug.cache.format import Manifest
     from glowplug.cache.listing import Row
+
+_GPU_WIDTH: Final = 32
 
 
 @click.command(
@@ -64,6 +66,11 @@ def _wanted(manifest: Manifest, gpu: str | None, model: str | None) -> bool:
     return (gpu or "").lower() in key.gpu.lower() and (model or "").lower() in key.model.lower()
 
 
+def _short(gpu: str) -> str:
+    """A CPU is named by all its instruction sets, which would push every other column off the screen."""
+    return gpu if len(gpu) <= _GPU_WIDTH else f"{gpu[: _GPU_WIDTH - 3]}..."
+
+
 def _text(rows: Sequence[Row], *, domains: bool, wide: bool) -> str:
     from glowplug.cli.cache import table
 
@@ -79,7 +86,7 @@ def _text(rows: Sequence[Row], *, domains: bool, wide: bool) -> str:
         line = [
             *([key.domain] if domains else []),
             manifest.key_digest if wide else manifest.key_digest[: table.DIGITS],
-            key.gpu,
+            key.gpu if wide else _short(key.gpu),
             table.engine(key),
             key.torch,
             str(key.layout.tp),
