@@ -107,7 +107,8 @@ def begin(given: argparse.Namespace) -> None:
 
 def fail_if_asked(given: argparse.Namespace) -> None:
     if given.die_by:
-        signal.signal(given.die_by, signal.SIG_DFL)
+        if given.die_by != signal.SIGKILL:
+            signal.signal(given.die_by, signal.SIG_DFL)
         os.kill(os.getpid(), given.die_by)
     if given.fail:
         sys.exit(9)
