@@ -116,8 +116,12 @@ def command(
 
 
 def _only_exec(command_line: Sequence[str]) -> int:
+    import signal
+
     from glowplug.cli.output import note
 
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)  # Python ignores them for itself, and a program would inherit that
     try:
         os.execvp(command_line[0], list(command_line))  # noqa: S606 - running it is what was asked for
     except FileNotFoundError:
