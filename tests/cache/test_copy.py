@@ -129,6 +129,44 @@ class TestSignatures:
         with pytest.raises(IntegrityError):
             sign.verifier(pair.public)(dataclasses.replace(sample(), signature=signature, blocked="x"))
 
+    def test_a_signer_does_not_lend_its_name_to_what_others_published(
+        self, store: Store, tmp_path: Path, soon: Deadline
+    ) -> None:
+        key = making.key()
+        pair = sign.generate()
+        publish(store, key, {}, making.parts(making.tree(tmp_path / "theirs", "theirs"), "theirs"), deadline=soon)
+        mine = making.parts(making.tree(tmp_path / "mine", "mine"), "mine")
+        publish(store, key, {}, mine, deadline=soon, sign=sign.signer(pair.private))
+        manifest = commit.read(store, layout.manifest_path(key), soon).manifest
+        assert manifest is not None
+        sign.verifier(pair.public)(manifest)
+        assert [part.name for part in manifest.entries()] == ["mine"]
+
+    def test_a_signer_keeps_its_own_entries_and_a_persons_block(
+        self, store: Store, tmp_path: Path, soon: Deadline
+    ) -> None:
+        key, path = making.key(), layout.manifest_path(making.key())
+        signer = sign.signer(sign.generate().private)
+        for name in ("one", "two"):
+            parts = making.parts(making.tree(tmp_path / name, name), name)
+            publish(store, key, {}, parts, deadline=soon, sign=signer)
+        manifest = commit.read(store, path, soon).manifest
+        assert manifest is not None
+        assert {part.name for part in manifest.entries()} == {"one", "two"}
+        block(store, path, "bad", soon)
+        parts = making.parts(making.tree(tmp_path / "three", "three"), "three")
+        assert publish(store, key, {}, parts, deadline=soon, sign=signer).reason == "key_blocked"
+
+    def test_a_block_signed_by_another_hand_leaves_the_manifest_unsigned(
+        self, store: Store, tmp_path: Path, soon: Deadline
+    ) -> None:
+        key, path = making.key(), layout.manifest_path(making.key())
+        publish(store, key, {}, making.parts(making.tree(tmp_path / "t")), deadline=soon)
+        blocked = block(store, path, "bad", soon, sign=sign.SameHand(sign.signer(sign.generate().private)))
+        assert blocked is not None
+        assert blocked.signature == ""
+        assert len(blocked.entries()) == 1
+
     @pytest.mark.parametrize("pem", [b"", b"not a key", sign.generate().public])
     def test_need_a_real_key(self, pem: bytes) -> None:
         with pytest.raises(BadInputError):

@@ -11,6 +11,7 @@ from glowplug.cache import format as manifests
 from glowplug.cache.bundle import Cleaning
 from glowplug.cache.format import Manifest, Rejection
 from glowplug.cache.publish import Caps, block, publish, unblock
+from glowplug.cache.verify import verify
 from glowplug.core import canonical
 from glowplug.core.clock import Deadline
 from glowplug.core.documents.fingerprint import Key
@@ -152,6 +153,21 @@ def test_an_entry_whose_blob_is_gone_is_published_anew(
     (new,) = manifest_of(store, key).entries()
     assert new.sha256 != old.sha256
     assert len(manifest_of(store, key).parts) == 2
+
+
+def test_damage_that_was_seen_is_mended_by_the_next_publisher(
+    store: Store, key: Key, tree: Path, soon: Deadline
+) -> None:
+    parts = making.parts(tree)
+    publish(store, key, {}, parts, deadline=soon)
+    for part in manifest_of(store, key).parts:
+        path = layout.blob_path(key.domain, part.sha256)
+        data = bytearray(store.get(path, soon, max_bytes=1 << 24).data)
+        data[len(data) // 2] ^= 1
+        store.put(path, bytes(data), soon)
+    assert publish(store, key, {}, parts, deadline=soon).outcome is PublishOutcome.UNCHANGED
+    publish(store, key, {}, parts, deadline=soon, doubt=True)
+    assert not verify(store, key.domain, soon, deep=True).faults
 
 
 def test_caps_send_the_oldest_entry_out(store: Store, key: Key, tree: Path, soon: Deadline) -> None:

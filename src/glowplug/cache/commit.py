@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from glowplug.cache import format as manifests
 from glowplug.core.errors import ConflictError, IntegrityError, NotFoundError, UnavailableError
@@ -26,6 +26,18 @@ _FIRST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 1.0
 _TRIES: Final = 100
 _LOST_ANSWERS: Final = 3
+
+
+class Signs(Protocol):
+    """Who signs what is written (`sign.Signer`, `sign.SameHand`)."""
+
+    def own(self, manifest: Manifest | None) -> Manifest | None:
+        """What of the manifest that is there is to be kept under this signature."""
+        ...
+
+    def __call__(self, manifest: Manifest) -> str:
+        """The signature, "" for none."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -58,10 +70,11 @@ def change(
     decide: Callable[[Manifest | None], Manifest | None],
     deadline: Deadline,
     *,
-    sign: Callable[[Manifest], str] | None = None,
+    sign: Signs | None = None,
 ) -> Manifest | None:
     """Write what `decide` makes of the manifest at `path`; None where it decides to write nothing.
 
+    With `sign`, `decide` sees only what that signature may stand for; the rest gives way to what is written.
     `decide` gets None where there is no manifest or a damaged one (which is then replaced), may be called several times, and may
     raise to end it all. `sign` makes the signature of what is written; without it a signature that no longer fits is dropped.
     Raises NewerManifestError, UnavailableError (`timeout`) and the store's errors.
@@ -73,7 +86,7 @@ def change(
         current = read(store, path, deadline)
         if meant is not None and current.manifest is not None and manifests.encode(current.manifest) == meant:
             return current.manifest
-        wanted = decide(current.manifest)
+        wanted = decide(sign.own(current.manifest) if sign else current.manifest)
         if wanted is None or wanted == current.manifest:
             return None
         wanted = _signed(wanted, sign)
@@ -96,5 +109,5 @@ def change(
     raise ConflictError(f"{path} could not be written in {_TRIES} tries")
 
 
-def _signed(manifest: Manifest, sign: Callable[[Manifest], str] | None) -> Manifest:
+def _signed(manifest: Manifest, sign: Signs | None) -> Manifest:
     return dataclasses.replace(manifest, signature=sign(manifest) if sign else "")

@@ -23,6 +23,7 @@ from glowplug.core.errors import IntegrityError, NotFoundError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from glowplug.cache.commit import Signs
     from glowplug.core.clock import Deadline
     from glowplug.store.contract import Store
 
@@ -45,7 +46,7 @@ def copy(
     deadline: Deadline,
     *,
     digits: str = "",
-    sign: Callable[[Manifest], str] | None = None,
+    sign: Signs | None = None,
     policy: Callable[[Manifest], None] | None = None,
     dry_run: bool = False,
 ) -> Copied:
@@ -55,9 +56,10 @@ def copy(
     """
     places = [resolve(source, domain, digits, deadline)] if digits else list(keys(source, domain, deadline))
     total = Copied()
+    seen: set[str] = set()
     for place in places:
         try:
-            total = _copy_key(source, target, domain, place, total, deadline, sign, policy, dry_run=dry_run)
+            total = _copy_key(source, target, domain, place, total, deadline, sign, policy, seen, dry_run=dry_run)
         except NewerManifestError:
             total = dataclasses.replace(total, left_out=(*total.left_out, (place.path, "newer-format")))
         except (IntegrityError, NotFoundError) as error:
@@ -98,8 +100,9 @@ def _copy_key(
     place: layout.Place,
     total: Copied,
     deadline: Deadline,
-    sign: Callable[[Manifest], str] | None,
+    sign: Signs | None,
     policy: Callable[[Manifest], None] | None,
+    seen: set[str],
     *,
     dry_run: bool,
 ) -> Copied:
@@ -108,12 +111,15 @@ def _copy_key(
     if policy is not None:
         policy(manifest)
     current = commit.read(target, place.path, deadline).manifest
+    if sign is not None:
+        current = sign.own(current)
     wanted = merged(current, manifest)
     if wanted is None:
         return dataclasses.replace(total, unchanged=(*total.unchanged, place.key_digest))
-    known = {part.sha256 for part in current.parts} if current else set()
+    known = {*seen, *(part.sha256 for part in current.parts)} if current else set(seen)
     new = {part.sha256: part for part in wanted.parts if part.sha256 not in known}
     send = _lacking if dry_run else _copy_blob
+    seen.update(new)
     sent = [size for part in new.values() if (size := send(source, target, domain, part, deadline))]
     if not dry_run:
         commit.change(target, place.path, lambda there: merged(there, manifest), deadline, sign=sign)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -39,13 +40,14 @@ from glowplug.cache.format import (
 )
 from glowplug.core.clock import SYSTEM, iso
 from glowplug.core.documents.start import PublishOutcome, PublishResult
-from glowplug.core.errors import AccessDeniedError, GlowplugError, NotFoundError
+from glowplug.core.errors import AccessDeniedError, GlowplugError, IntegrityError, NotFoundError
 from glowplug.tree.model import DEFAULT_LIMITS, Limits
 from glowplug.tree.workspace import workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from glowplug.cache.commit import Signs
     from glowplug.core.clock import Clock, Deadline
     from glowplug.core.documents.fingerprint import Key
     from glowplug.store.contract import Store
@@ -100,17 +102,31 @@ def publish(
     caps: Caps | None = None,
     gc_grace: float = GC_GRACE_SECONDS,
     scratch: Path | None = None,
-    sign: Callable[[Manifest], str] | None = None,
+    sign: Signs | None = None,
+    doubt: bool = False,
 ) -> PublishResult:
     """Publish what is new in `parts` and record `rejections`; never raises for a foreseeable fault.
 
-    `scratch` is a directory for packed blobs (default: below the parts' own root). The result's `parts` are the digests that are
-    new in the manifest. Reasons: `publish_off`, `min_version`, `key_blocked`, `newer_format`, `read_only_store` (skipped);
-    `tree_changing`, `secret_found`, `archive_limit`, `store_unavailable`, `deadline`, `no_space` (failed) and the like.
+    `scratch` is a directory for packed blobs (default: below the parts' own root). With `doubt` what is published already is read
+    and checked first, and damage counts as absence: for those who have just seen damage, and for a person's repair. The result's
+    `parts` are the digests that are new in the manifest. Reasons: `publish_off`, `min_version`, `key_blocked`, `newer_format`,
+    `read_only_store` (skipped); `tree_changing`, `secret_found: …`, `archive_limit`, `store_unavailable`, `deadline`, `no_space`
+    (failed) and the like.
     """
     began = clock.monotonic()
     job = _Job(
-        store, key, guards, deadline, clock, created_by, cleaning or Cleaning(), limits, caps or Caps(), gc_grace, sign
+        store,
+        key,
+        guards,
+        deadline,
+        clock,
+        created_by,
+        cleaning or Cleaning(),
+        limits,
+        caps or Caps(),
+        gc_grace,
+        sign,
+        doubt=doubt,
     )
     try:
         result = job.run(parts, rejections, scratch)
@@ -135,7 +151,8 @@ class _Job:
     limits: Limits
     caps: Caps
     gc_grace: float
-    sign: Callable[[Manifest], str] | None
+    sign: Signs | None
+    doubt: bool
 
     @property
     def path(self) -> str:
@@ -150,6 +167,8 @@ class _Job:
         if not allowed.admits(glowplug.__version__):
             return PublishResult(PublishOutcome.SKIPPED, "min_version")
         manifest = commit.read(self.store, self.path, self.deadline).manifest
+        if self.sign is not None:
+            manifest = self.sign.own(manifest)
         if manifest is not None and manifest.blocked is not None:
             return PublishResult(PublishOutcome.SKIPPED, "key_blocked")
         root = scratch or (parts[0].root if parts else None)
@@ -182,7 +201,19 @@ class _Job:
         return _Intent(entry.name, tuple(made), marks, marks)
 
     def present(self, part: Part) -> bool:
-        return self.store.head(layout.blob_path(self.key.domain, part.sha256), self.deadline) is not None
+        known = self.store.head(layout.blob_path(self.key.domain, part.sha256), self.deadline)
+        if known is None or known.size != part.size:
+            return False
+        return not self.doubt or self.is_whole(part)
+
+    def is_whole(self, part: Part) -> bool:
+        digest = hashlib.sha256()
+        try:
+            for chunk in bundle.stream(self.store, self.key.domain, part, self.deadline):
+                digest.update(chunk)
+        except (IntegrityError, NotFoundError):
+            return False
+        return digest.hexdigest() == part.sha256
 
     def completes(self, known: Part, old: Part | None, entry: NewPart, support: NewPart) -> bool:
         """Whether this tree holds the published entry itself, and more support for it than is published."""
@@ -204,7 +235,12 @@ class _Job:
         blob = bundle.pack(part, folder, self.deadline, cleaning=self.cleaning, limits=self.limits)
         path = layout.blob_path(self.key.domain, blob.sha256)
         known = self.store.head(path, self.deadline)
-        if known is None or known.size != blob.size or self.clock.now() - known.modified > self.gc_grace / 2:
+        if (
+            self.doubt
+            or known is None
+            or known.size != blob.size
+            or self.clock.now() - known.modified > self.gc_grace / 2
+        ):
             self.store.put(path, blob.path, self.deadline)
         blob.path.unlink(missing_ok=True)
         return self.row(part, blob, guards, revision)
@@ -345,9 +381,7 @@ def _folder(root: Path | None) -> Iterator[Path]:
         yield folder
 
 
-def block(
-    store: Store, path: str, reason: str, deadline: Deadline, *, sign: Callable[[Manifest], str] | None = None
-) -> Manifest | None:
+def block(store: Store, path: str, reason: str, deadline: Deadline, *, sign: Signs | None = None) -> Manifest | None:
     """A person's decision that nothing more is offered or published for a key. None where it was blocked already.
 
     Raises NotFoundError (`key-not-found`) and the store's errors.
@@ -360,9 +394,7 @@ def block(
     return commit.change(store, path, decide, deadline, sign=sign)
 
 
-def unblock(
-    store: Store, path: str, deadline: Deadline, *, sign: Callable[[Manifest], str] | None = None
-) -> Manifest | None:
+def unblock(store: Store, path: str, deadline: Deadline, *, sign: Signs | None = None) -> Manifest | None:
     """A person's decision that a key is good again: rejections are forgotten too. None where it was not blocked."""
 
     def decide(current: Manifest | None) -> Manifest | None:

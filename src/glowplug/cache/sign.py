@@ -1,5 +1,8 @@
 """Signatures over manifests: Ed25519, made by a named publisher.
 
+A signer vouches for its own parts only. Where a manifest is there that it has not signed, it begins an own one instead of lending
+its name to what others wrote: only a person's block stays.
+
 A signature says who made these parts (a bake Job, CI), not that they passed through an agent. It is made over the manifest's
 digest, which covers every part's digest. Text form: `ed25519:<first 16 hex digits of the SHA-256 of the public key>:<base64>`.
 Needs the extra `sign` (cryptography), imported only here.
@@ -33,22 +36,64 @@ class KeyPair:
     public: bytes
 
 
-def signer(private_pem: bytes) -> Callable[[Manifest], str]:
-    """A function that signs manifests. Raises BadInputError where the PEM is no Ed25519 private key."""
-    library = _library()
-    try:
-        key = library.serialization.load_pem_private_key(private_pem, password=None)
-    except (ValueError, TypeError) as error:
-        raise BadInputError(f"not an Ed25519 private key: {error}") from None
-    if not isinstance(key, library.ed25519.Ed25519PrivateKey):
-        raise BadInputError("not an Ed25519 private key")
-    name = _name(library, key.public_key())
+class Signer:
+    """Signs manifests with one private key, and knows its own signature again."""
 
-    def sign(manifest: Manifest) -> str:
-        signature = key.sign(_CONTEXT + manifests.digest(manifest).encode())
-        return f"{_PREFIX}:{name}:{base64.b64encode(signature).decode()}"
+    def __init__(self, private_pem: bytes) -> None:
+        """Raises BadInputError where the PEM is no Ed25519 private key."""
+        library = _library()
+        try:
+            key = library.serialization.load_pem_private_key(private_pem, password=None)
+        except (ValueError, TypeError) as error:
+            raise BadInputError(f"not an Ed25519 private key: {error}") from None
+        if not isinstance(key, library.ed25519.Ed25519PrivateKey):
+            raise BadInputError("not an Ed25519 private key")
+        self._key = key
+        public = key.public_key()
+        self._name = _name(library, public)
+        form = library.serialization
+        self._verify = verifier(public.public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo))
 
-    return sign
+    def __call__(self, manifest: Manifest) -> str:
+        """The signature of a manifest."""
+        signature = self._key.sign(_CONTEXT + manifests.digest(manifest).encode())
+        return f"{_PREFIX}:{self._name}:{base64.b64encode(signature).decode()}"
+
+    def made(self, manifest: Manifest) -> bool:
+        """Whether this key signed the manifest as it is."""
+        try:
+            self._verify(manifest)
+        except IntegrityError:
+            return False
+        return True
+
+    def own(self, manifest: Manifest | None) -> Manifest | None:
+        """What of a manifest this signer may sign again: all of its own one, of another's nothing but a block."""
+        if manifest is None or self.made(manifest):
+            return manifest
+        return None if manifest.blocked is None else manifests.Manifest(manifest.key, blocked=manifest.blocked)
+
+
+class SameHand:
+    """For a change that adds nothing of its own (a block, its lifting): signed again only where this key had signed before."""
+
+    def __init__(self, signer: Signer) -> None:
+        self._signer = signer
+        self._made = False
+
+    def own(self, manifest: Manifest | None) -> Manifest | None:
+        """The whole manifest, whoever wrote it."""
+        self._made = manifest is not None and self._signer.made(manifest)
+        return manifest
+
+    def __call__(self, manifest: Manifest) -> str:
+        """The signature, "" where the key had not signed what was there."""
+        return self._signer(manifest) if self._made else ""
+
+
+def signer(private_pem: bytes) -> Signer:
+    """What signs manifests. Raises BadInputError where the PEM is no Ed25519 private key."""
+    return Signer(private_pem)
 
 
 def verifier(*public_pems: bytes) -> Callable[[Manifest], None]:

@@ -121,7 +121,7 @@ CODES: Final[dict[str, Code]] = {
     ),
     "conflict": Code("Another writer was faster.", "run the command again"),
     "access-denied": Code(
-        "The store refuses these credentials.", "`glowplug check store` names the missing permission"
+        "The store refuses these credentials.", "compare the role or keys with the permissions in docs/security.md"
     ),
     "no-credentials": Code(
         "No credentials were found for the store.",

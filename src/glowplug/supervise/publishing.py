@@ -12,10 +12,8 @@ from glowplug.core import redact
 from glowplug.core.documents.start import Compile, PublishOutcome, PublishResult, RestoreOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from glowplug.cache.bundle import NewPart
-    from glowplug.cache.format import Manifest
+    from glowplug.cache.sign import Signer
     from glowplug.core.clock import Deadline
     from glowplug.core.documents.start import Start
     from glowplug.supervise.conclusion import Conclusion
@@ -73,6 +71,7 @@ def publish(
         ),
         scratch=prepared.root,
         sign=_signer(options),
+        doubt=prepared.restore.reason == "integrity",
     )
 
 
@@ -114,7 +113,7 @@ def _parts(prepared: Prepared, conclusion: Conclusion, ready_seconds: float) -> 
     return parts_of.of_entries(conclusion.own, after, root, observed)
 
 
-def _signer(options: RunOptions) -> Callable[[Manifest], str] | None:
+def _signer(options: RunOptions) -> Signer | None:
     if options.sign_key is None:
         return None
     from glowplug.cache import sign

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from glowplug.cache.format import Manifest
     from glowplug.cache.layout import Place
+    from glowplug.cache.sign import Signer
     from glowplug.store.contract import Store
     from glowplug.store.counting import Counter
 
@@ -133,7 +134,7 @@ def key_file(name: str, help_text: str) -> Callable[[F], F]:
     )
 
 
-def signer(path: Path | None) -> Callable[[Manifest], str] | None:
+def signer(path: Path | None) -> Signer | None:
     """What signs manifests. Raises BadInputError, GlowplugError (`missing-extra`), OSError."""
     if path is None:
         return None

@@ -124,6 +124,7 @@ def _publish(
             deadline=session.deadline,
             cleaning=Cleaning(found.adapter.redact, redact.secret_values(os.environ)),
             sign=sign,  # type: ignore[arg-type]
+            doubt=True,
         )
     finally:
         if not before:

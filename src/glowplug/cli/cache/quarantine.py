@@ -40,9 +40,11 @@ def command(
 ) -> None:
     """Block a key: nothing of it is offered, and nothing more is published for it, until --lift."""
     from glowplug.cache import lookup, publish
+    from glowplug.cache.sign import SameHand
     from glowplug.cli.cache import show, table
 
-    sign = signer(sign_key)
+    own = signer(sign_key)
+    sign = SameHand(own) if own else None
     store = session.open()
     domain, place = session.locate(store, key)
     if lift:
