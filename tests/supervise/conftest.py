@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import s3
-from lab.faults import Hang, Proxy
+from lab.faults import Proxy
 from tests.supervise.machine import Machine
 
 
@@ -57,6 +57,9 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def hanging(proxy: Proxy) -> None:
-    """The store accepts and never answers."""
-    proxy.add(Hang(), times=None)
+def silent(bare: Machine) -> Iterator[Machine]:
+    """A machine with a store that accepts and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        bare.store = "s3://lab/silent"
+        bare.store_env = s3.Server(listening.getsockname()[1]).env()
+        yield bare

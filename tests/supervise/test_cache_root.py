@@ -44,6 +44,7 @@ def test_read_only(machine: Machine) -> None:
     assert_private(machine, done, "read-only")
 
 
+@pytest.mark.slow
 @requires("root")
 def test_no_space(machine: Machine) -> None:
     machine.root.mkdir()
@@ -51,6 +52,7 @@ def test_no_space(machine: Machine) -> None:
     assert_private(machine, machine.run(prefix=mount(full)), "no space")
 
 
+@pytest.mark.slow
 @requires("root")
 def test_no_inodes(machine: Machine) -> None:
     machine.root.mkdir()
@@ -58,6 +60,7 @@ def test_no_inodes(machine: Machine) -> None:
     assert_private(machine, done, "no space or no inodes")
 
 
+@pytest.mark.slow
 @requires("root")
 def test_room_for_the_probe_and_not_for_the_bundle(machine: Machine) -> None:
     """The engine has what room there is: nothing half restored takes it."""
@@ -74,6 +77,7 @@ def test_a_file_in_its_place(machine: Machine) -> None:
     assert_private(machine, machine.run(), str(machine.root))
 
 
+@pytest.mark.slow
 def test_a_link_to_nowhere(machine: Machine) -> None:
     machine.root.symlink_to(machine.base / "nowhere" / "else")
     done = machine.run()
@@ -117,6 +121,7 @@ def test_owned_by_another_user(shared: Machine) -> None:
     assert_private(shared, shared.run(prefix=as_user(NOBODY)), "no permission")
 
 
+@pytest.mark.slow
 @requires("root")
 def test_a_directory_below_it_is_another_users(shared: Machine) -> None:
     shared.root.mkdir()
@@ -133,6 +138,7 @@ def fallback(machine: Machine) -> tuple[Path, list[str]]:
     return own, [*mount("--bind", str(own), "/var/tmp"), *as_user(NOBODY)]
 
 
+@pytest.mark.slow
 @requires("root")
 @pytest.mark.skipif(Path("/compile-cache").exists(), reason="/compile-cache is there: no fallback is used")
 @pytest.mark.parametrize("planted", ["nothing", "own", "other owner", "open mode", "link", "file"])

@@ -37,6 +37,7 @@ def test_a_miss_is_published_and_another_machine_hits(machine: Machine) -> None:
     assert machine.artifacts() == made
 
 
+@pytest.mark.slow
 def test_five_hits_publish_nothing(machine: Machine) -> None:
     machine.run()
     before = store_bytes(machine)
@@ -56,6 +57,7 @@ def test_without_its_support_an_entry_is_partial(machine: Machine) -> None:
     assert "without its support" in done.document["verdict"]["reason"]
 
 
+@pytest.mark.slow
 def test_a_program_that_compiles_more_is_partial_and_publishes_that_too(machine: Machine) -> None:
     machine.run()
     done = machine.run("--graphs", "g1,g2")
@@ -65,6 +67,7 @@ def test_a_program_that_compiles_more_is_partial_and_publishes_that_too(machine:
     assert (both.out.count("hit"), both.verdict) == (2, "hit")
 
 
+@pytest.mark.slow
 def test_another_workload_misses_and_is_told_by_what(machine: Machine) -> None:
     assert machine.run().publish[0] == "published"
     other = machine.base / "other.py"
@@ -100,12 +103,14 @@ def test_another_domain_is_not_even_listed(machine: Machine) -> None:
     }
 
 
+@pytest.mark.slow
 def test_an_argument_that_compiles_nothing_else_is_no_other_key(machine: Machine) -> None:
     machine.run("--compile-seconds", "0.01")
     machine.move()
     assert machine.run("--compile-seconds", "0.02", env={"SOME_HOST_NAME": "x", "RANK": "0"}).verdict == "hit"
 
 
+@pytest.mark.slow
 def test_run_fingerprint_and_bake_name_one_key(machine: Machine) -> None:
     one = machine.run().document["key_digest"]
     baked = machine.run(options=["--exit-when-ready"]).document["key_digest"]
@@ -157,6 +162,7 @@ def test_an_unfinished_entry_is_not_published(machine: Machine) -> None:
     assert not manifests(machine)
 
 
+@pytest.mark.slow
 def test_leftovers_of_an_interrupted_start_are_removed(machine: Machine) -> None:
     machine.run("--unfinished", options=["--no-publish"])
     left = machine.root / "inductor" / "fxgraph" / "g1" / ".77.88.tmp"
@@ -177,6 +183,7 @@ def test_a_secret_goes_nowhere(machine: Machine) -> None:
     assert not manifests(machine)
 
 
+@pytest.mark.slow
 def test_a_secret_of_the_command_line_is_in_no_document(machine: Machine) -> None:
     command = machine.command([])
     at = command.index("--") + 1
@@ -191,6 +198,7 @@ def test_a_secret_of_the_command_line_is_in_no_document(machine: Machine) -> Non
         assert all("shell-secret-1" not in text for text in done.err.splitlines() if text.startswith("glowplug:"))
 
 
+@pytest.mark.slow
 def test_no_publish_and_no_restore(machine: Machine) -> None:
     assert machine.run(options=["--no-publish"]).publish == ("unchanged", "no_publish")
     assert not manifests(machine)
@@ -200,6 +208,7 @@ def test_no_publish_and_no_restore(machine: Machine) -> None:
     assert (done.restore, done.verdict) == (("skipped", "no_restore"), "miss")
 
 
+@pytest.mark.slow
 def test_every_option_is_also_a_variable(machine: Machine) -> None:
     env = {
         "GLOWPLUG_ENGINE": "torch",
@@ -212,6 +221,7 @@ def test_every_option_is_also_a_variable(machine: Machine) -> None:
     assert (done.verdict, done.publish) == ("miss", ("unchanged", "no_publish"))
 
 
+@pytest.mark.slow
 def test_a_switched_off_store_offers_and_takes_nothing(machine: Machine) -> None:
     machine.run()
     control = machine.base / "store" / "v1" / "control.json"
@@ -221,6 +231,7 @@ def test_a_switched_off_store_offers_and_takes_nothing(machine: Machine) -> None
     assert (done.restore, done.publish) == (("skipped", "restore_off"), ("skipped", "publish_off"))
 
 
+@pytest.mark.slow
 def test_compilation_turned_off_is_said(machine: Machine) -> None:
     done = machine.run("--graphs", "", env={"TORCH_COMPILE_DISABLE": "1"})
     assert (done.status, done.verdict) == (0, "disabled")
@@ -228,6 +239,7 @@ def test_compilation_turned_off_is_said(machine: Machine) -> None:
     assert done.publish == ("skipped", "compile_disabled")
 
 
+@pytest.mark.slow
 def test_a_program_that_leaves_nothing_is_unknown(machine: Machine) -> None:
     done = machine.run("--graphs", "")
     assert (done.verdict, done.publish) == ("unknown", ("skipped", "verdict_unknown"))

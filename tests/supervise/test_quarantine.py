@@ -57,6 +57,7 @@ def test_it_is_left_out_from_then_on_and_offered_again_when_replaced(poisoned: M
     assert (again.status, again.restore, again.verdict) == (0, ("restored", ""), "hit")
 
 
+@pytest.mark.slow
 def test_a_start_that_fails_without_it_too_clears_it(poisoned: Machine) -> None:
     failed(poisoned)
     assert poisoned.run("--fail").restore == ("none", "quarantined")
@@ -65,6 +66,7 @@ def test_a_start_that_fails_without_it_too_clears_it(poisoned: Machine) -> None:
     assert poisoned.run().restore[0] == "restored"
 
 
+@pytest.mark.slow
 def test_a_container_that_restarts_in_its_pod_goes_without_it(poisoned: Machine) -> None:
     """The tree stays, and with it what was restored: it is taken out again."""
     failed(poisoned)
@@ -72,6 +74,7 @@ def test_a_container_that_restarts_in_its_pod_goes_without_it(poisoned: Machine)
     assert all(POISON.encode() not in data for data in poisoned.artifacts().values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP])
 def test_an_engine_that_was_ended_from_outside_is_no_evidence(machine: Machine, number: signal.Signals) -> None:
     """A person, kubelet, or the kernel for want of memory."""
@@ -81,6 +84,7 @@ def test_an_engine_that_was_ended_from_outside_is_no_evidence(machine: Machine, 
     assert (done.status, done.restore[0], rows(machine)) == (128 + number, "restored", {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGILL, signal.SIGABRT])
 def test_an_engine_that_crashed_is(machine: Machine, number: signal.Signals) -> None:
     machine.run()
@@ -106,6 +110,7 @@ def test_a_command_that_ends_well_before_it_is_ready_is_none(poisoned: Machine) 
     assert (done.status, done.verdict, rows(poisoned)) == (0, "unknown", {})
 
 
+@pytest.mark.slow
 def test_what_has_carried_a_start_is_not_suspected(machine: Machine) -> None:
     machine.run()
     machine.move()
@@ -114,6 +119,7 @@ def test_what_has_carried_a_start_is_not_suspected(machine: Machine) -> None:
     assert rows(machine) == {}
 
 
+@pytest.mark.slow
 def test_a_suspect_that_was_in_the_tree_all_the_same_proves_nothing(poisoned: Machine) -> None:
     """Without the store nothing is taken out, so a start that goes well then speaks for the suspect."""
     failed(poisoned)
@@ -122,6 +128,7 @@ def test_a_suspect_that_was_in_the_tree_all_the_same_proves_nothing(poisoned: Ma
     assert rows(poisoned) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["junk", "a newer one", "a directory", "a link", "empty"])
 def test_a_damaged_state_is_no_evidence(poisoned: Machine, state: str) -> None:
     path = poisoned.base / "state" / "glowplug" / "quarantine.json"
@@ -135,6 +142,7 @@ def test_a_damaged_state_is_no_evidence(poisoned: Machine, state: str) -> None:
     failed(poisoned)
 
 
+@pytest.mark.slow
 @requires("root")
 @pytest.mark.parametrize("kind", ["read-only", "a file"])
 def test_a_state_that_cannot_be_kept_harms_nothing(poisoned: Machine, kind: str) -> None:

@@ -47,13 +47,13 @@ def test_the_status_after_a_forwarded_signal(bare: Machine) -> None:
     assert started.end().status == 128 + signal.SIGTERM
 
 
-@requires("s3")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_asked_to_end_during_the_restore_it_ends_and_starts_nothing(
-    remote: Machine, number: signal.Signals, hanging: None
-) -> None:
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGHUP))],
+)
+def test_asked_to_end_during_the_restore_it_ends_and_starts_nothing(silent: Machine, number: signal.Signals) -> None:
     """The engine would have got it before it could have listened, and died of it."""
-    started = remote.start("--signals", str(remote.base / "signals"), options=["--restore-timeout", "50s"])
+    started = silent.start("--signals", str(silent.base / "signals"), options=["--restore-timeout", "50s"])
     time.sleep(1.0)
     before = time.monotonic()
     started.signal(number)
@@ -65,11 +65,10 @@ def test_asked_to_end_during_the_restore_it_ends_and_starts_nothing(
     assert number.name in done.document["verdict"]["reason"]
 
 
-@requires("s3")
 @pytest.mark.slow
-def test_another_signal_during_the_restore_reaches_the_engine(remote: Machine, hanging: None) -> None:
+def test_another_signal_during_the_restore_reaches_the_engine(silent: Machine) -> None:
     """SIGUSR1 ends a program that does not listen, and it cannot yet; SIGWINCH would be lost on it."""
-    started = remote.start("--signals", str(remote.base / "signals"), options=["--restore-timeout", "2s"])
+    started = silent.start("--signals", str(silent.base / "signals"), options=["--restore-timeout", "2s"])
     time.sleep(1.0)
     started.signal(signal.SIGUSR1)
     assert started.end(20).status == 128 + signal.SIGUSR1
@@ -92,7 +91,7 @@ def test_a_stubborn_engine_is_not_ended_by_us(bare: Machine) -> None:
 
 
 @requires("root")
-@pytest.mark.parametrize("signalled", [False, True])
+@pytest.mark.parametrize("signalled", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_as_pid_1_it_reaps_orphans_and_passes_signals(bare: Machine, signalled: bool) -> None:
     code = (
         "import os, subprocess, sys, time, signal\n"

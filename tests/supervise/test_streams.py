@@ -177,15 +177,15 @@ class Terminal:
 def test_a_terminal_stays_a_terminal_of_its_size(bare: Machine) -> None:
     code = (
         "import os, sys, signal\n"
+        "signal.signal(signal.SIGWINCH, lambda *_: os.write(1, b'now %d x %d' % os.get_terminal_size(1)))\n"
         "print([os.isatty(n) for n in range(3)], os.get_terminal_size(1), flush=True)\n"
-        "signal.signal(signal.SIGWINCH, lambda *_: print('now', os.get_terminal_size(1), flush=True))\n"
         "print('heard', input(), flush=True)\n"
         "sys.exit(9)"
     )
     terminal = Terminal(python(code), bare.env())
     terminal.read_until(b"[True, True, True]")
     terminal.size(50, 133)
-    terminal.read_until(b"now os.terminal_size(columns=133, lines=50)")
+    terminal.read_until(b"now 133 x 50")
     os.write(terminal.fd, b"words\n")
     assert terminal.end() == 9
     assert b"heard words\r\n" in terminal.seen
