@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -224,3 +225,40 @@ def test_a_fault_of_our_own_before_the_engine_is_a_plain_start(machine: Machine,
     assert (done.status, done.restore) == (6, ("failed", "internal")), done
     assert "broken on purpose" in done.err
     assert "Traceback" not in done.err
+
+
+def test_a_parent_that_ignores_its_children_does_not_cost_the_status(bare: Machine) -> None:
+    """An ignored SIGCHLD is inherited, and then the kernel throws the status away."""
+    done = bare.run(argv=["bash", "-c", 'trap "" CHLD; exec "$@"', "-", *plain("sh", "-c", "exit 5")])
+    assert done.status == 5
+
+
+@pytest.mark.slow
+def test_preparation_that_hangs_is_left_and_the_command_started_as_it_is(machine: Machine) -> None:
+    """In a file system that does not answer, say; here in a pipe that nobody writes to."""
+    state = machine.base / "state" / "glowplug"
+    state.mkdir()
+    os.mkfifo(state / "quarantine.json")
+    started = machine.start("--exit", "5", options=["--restore-timeout", "1s"])
+    assert started.wait_for("begun") < 3
+    done = started.end(20)
+    assert (done.status, done.restore, done.verdict) == (5, ("failed", "deadline"), "unknown"), done
+    assert done.publish[0] == "skipped"
+
+
+def test_the_users_environment_stays(bare: Machine) -> None:
+    code = "import os, json; print(json.dumps(dict(os.environ)))"
+    command = bare.command([])
+    own = {
+        "TRITON_CACHE_DIR": "/elsewhere",
+        "EMPTY": "",
+        "ODD": "a=b\nc",
+        "BYTES": b"\xff".decode(errors="surrogateescape"),
+    }
+    done = bare.run(argv=[*command[: command.index("--") + 1], sys.executable, "-I", "-c", code], env=own)
+    seen = json.loads(done.out)
+    given = bare.env(own)
+    assert {name: seen[name] for name in given} == given
+    added = set(seen) - set(given) - {"LC_CTYPE"}
+    assert added == {"TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH", "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"}
+    assert "TRITON_CACHE_DIR=/elsewhere leads out of the cache root" in done.err
