@@ -49,9 +49,9 @@ def test_a_relative_path_is_a_directory(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_home_is_the_callers() -> None:
-    assert open_store("~/cache", {"HOME": "/home/me"}).url == "file:///home/me/cache"
+    assert open_store("~/cache", {"HOME": "/users/me"}).url == "file:///users/me/cache"
     with pytest.raises(UsageError):
-        open_store("~other/cache", {"HOME": "/home/me"})
+        open_store("~other/cache", {"HOME": "/users/me"})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Views → one page of HTML."""
+"""Views → one page of HTML that can be mailed: nothing outside it is referred to, and it needs no script.
+
+Templates escape everything; what a document says can never become markup.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `glowplug run` is told, in one value."""
+"""What `glowplug run` is told, in one value, so that no module below the command line knows of options and variables."""
 
 from __future__ import annotations
 
