@@ -16,6 +16,8 @@ from typing import Any
 
 PROGRAM = Path(__file__).with_name("program.py")
 GLOWPLUG = str(Path(sys.executable).with_name("glowplug"))
+AS_AT_LOGIN = ("env", "--default-signal")
+"""A prefix: with no signal ignored, whatever started the tests (a shell's `&` ignores SIGINT, nohup SIGHUP)."""
 PATIENCE = 60.0
 """For what ought to end at once: a test that waits this long has failed."""
 
@@ -137,7 +139,7 @@ class Machine:
         self.report.unlink(missing_ok=True)
         began = time.monotonic()
         done = subprocess.run(
-            [*prefix, *(argv or self.command(arguments, options, root=root))],
+            [*AS_AT_LOGIN, *prefix, *(argv or self.command(arguments, options, root=root))],
             env=self.env(env),
             capture_output=True,
             timeout=timeout,
@@ -161,7 +163,7 @@ class Machine:
         began = time.monotonic()
         with log.open("wb") as output:
             process = subprocess.Popen(
-                argv or self.command(arguments, options),
+                [*AS_AT_LOGIN, *(argv or self.command(arguments, options))],
                 env=self.env(env),
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -127,7 +127,7 @@ def test_as_pid_1_it_reaps_orphans_and_passes_signals(bare: Machine, signalled: 
 
 @requires("s3")
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["ready", "published"])
+@pytest.mark.parametrize("moment", [pytest.param("ready", marks=pytest.mark.soak), "published"])
 def test_a_store_that_hangs_delays_the_end_by_a_bounded_time(
     remote: Machine, proxy: Proxy, moment: str, free_port: int
 ) -> None:
