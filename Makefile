@@ -11,7 +11,7 @@ TESTS ?= tests
 RUN := .venv/bin/python
 TYPED := $(sort $(dir $(wildcard src/glowplug/*.py lab/*.py demo/*.py bench/*.py dev/*.py)))
 PYTEST := $(RUN) -m pytest
-FAST := not slow and not engine and not soak and not browser and not cluster
+FAST := not slow and not engine and not soak and not browser and not cluster and not s3
 ifdef PYTEST_ARGS
 PYTEST += $(PYTEST_ARGS)
 endif
@@ -50,7 +50,7 @@ layers:
 	.venv/bin/lint-imports --no-logo
 
 fast:
-	$(PYTEST) -q --timeout 60 -m "$(FAST)" $(TESTS)
+	$(PYTEST) -q -n 4 --dist loadfile --timeout 120 -m "$(FAST)" $(TESTS)
 
 format: environment ## let ruff put the code into its form
 	$(RUN) -m ruff check --fix --exit-zero --quiet .

@@ -33,7 +33,9 @@ def guarded(group: click.Group, argv: Sequence[str]) -> int:
         _discard_stdout()
         return 0
     except BaseException as error:  # noqa: BLE001 - the last line of defence: a line, not a traceback
-        return _told(error, RUN_USAGE if argv[:1] == ["run"] else USAGE)
+        status = _told(error)
+        # Whatever is glowplug's own fault has one status under `run`: all others are the engine's.
+        return RUN_USAGE if argv[:1] == ["run"] and status != INTERRUPTED else status
     return result if isinstance(result, int) else 0
 
 
@@ -46,15 +48,15 @@ def show(code: str, message: str, hint: str) -> None:
             print(f"hint: {hint}", file=sys.stderr)
 
 
-def _told(error: BaseException, usage: int) -> int:
+def _told(error: BaseException) -> int:
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         show("interrupted", "interrupted", "")
         return INTERRUPTED
     if isinstance(error, click.ClickException):
-        return _click(error, usage)
+        return _click(error)
     if isinstance(error, GlowplugError):
         show(error.code, error.message, error.hint)
-        return usage if error.exit_status == USAGE else error.exit_status
+        return error.exit_status
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         show("os", f"{name}{error.strerror or error}", "")
@@ -65,14 +67,14 @@ def _told(error: BaseException, usage: int) -> int:
     return _ENVIRONMENT
 
 
-def _click(error: click.ClickException, usage: int) -> int:
+def _click(error: click.ClickException) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
-        return usage
+        return USAGE
     context = getattr(error, "ctx", None)
     hint = f"`{context.command_path if context else 'glowplug'} --help` shows the options"
     show("usage", error.format_message(), hint if isinstance(error, click.UsageError) else "")
-    return usage
+    return USAGE
 
 
 def _discard_stdout() -> None:

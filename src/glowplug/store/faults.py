@@ -28,6 +28,9 @@ _REGION: Final = re.compile(r"<Region>([a-z0-9-]+)</Region>")
 _ENDPOINT_REGION: Final = re.compile(r"<Endpoint>[^<]*\bs3[.-]([a-z]{2}(?:-[a-z]+)+-\d)\.[^<]*</Endpoint>")
 _URL: Final = re.compile(r"performing [A-Z]+ (\S+) in ")
 
+_SHOWN: Final = 300
+"""Characters of a server's words that people are shown; all of them are looked at."""
+
 _CONFLICTS: Final = frozenset({"AlreadyExistsError", "PreconditionError"})
 _DENIED: Final = frozenset({"PermissionDeniedError", "UnauthenticatedError"})
 _ELSEWHERE: Final = frozenset({"PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed"})
@@ -84,9 +87,9 @@ class Answer:
     def words(self) -> str:
         """One line for people."""
         if self.status:
-            parts = [f"{self.status} {self.code}".strip(), self.message]
+            parts = [f"{self.status} {self.code}".strip(), self.message[:_SHOWN]]
             return ": ".join(part for part in parts if part)
-        return {"Timeout": "no answer in time", "Connect": "cannot connect"}.get(self.failure) or self.text
+        return {"Timeout": "no answer in time", "Connect": "cannot connect"}.get(self.failure) or self.text[:_SHOWN]
 
 
 def read(error: BaseException) -> Answer:
@@ -134,4 +137,4 @@ def _first(pattern: re.Pattern[str], text: str) -> str:
 def _clean(text: str) -> str:
     """One line of printable text: a server's words are shown to people and must not move their terminal's cursor."""
     line = "".join(character if character.isprintable() else " " for character in text)
-    return " ".join(line.split())[:300]
+    return " ".join(line.split())
