@@ -11,7 +11,9 @@ def page(found: Mapping[str, Mapping[str, Any]]) -> str:
     """The whole page, from the documents of `make bench` by name."""
     commands, restore, starts = found["commands"], found["restore"], found["starts"]
     machine = starts["machine"]
-    size = f"{restore['bytes'] / 1e6:.0f} MB in {restore['files']} files ({restore['packed_bytes'] / 1e6:.1f} MB packed)"
+    size = (
+        f"{restore['bytes'] / 1e6:.0f} MB in {restore['files']} files ({restore['packed_bytes'] / 1e6:.1f} MB packed)"
+    )
     medians = {name: statistics.median(series) for name, series in starts["seconds"].items()}
     rows = "\n".join(
         f"| {label} | {', '.join(sorted(set(starts['verdicts'][name])))} | {medians[name]:.1f} s |"
