@@ -6,11 +6,7 @@ how long to wait and what else ends the wait (the engine's exit, a signal).
 
 from __future__ import annotations
 
-import http.client
 import os
-import ssl
-import urllib.error
-import urllib.request
 from typing import TYPE_CHECKING, Callable, Final
 
 if TYPE_CHECKING:
@@ -21,10 +17,18 @@ QUIET_SECONDS: Final = 5.0
 
 
 class UrlProbe:
-    """Asks a health URL. Any certificate is accepted: the address is the engine's own, on this machine."""
+    """Asks a health URL. Any certificate is accepted: the address is the engine's own, on this machine.
+
+    Made once the engine runs: what it imports (30 ms) must not delay that.
+    """
 
     def __init__(self, url: str) -> None:
+        import http.client
+        import ssl
+        import urllib.request
+
         self.url = url
+        self._failures = (OSError, http.client.HTTPException, ValueError)
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -38,7 +42,7 @@ class UrlProbe:
         try:
             with self._opener.open(self.url, timeout=timeout_seconds) as answer:
                 return bool(200 <= answer.status < 300)
-        except (OSError, urllib.error.URLError, http.client.HTTPException, ValueError):
+        except self._failures:
             return False
 
 

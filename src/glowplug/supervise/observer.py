@@ -21,7 +21,6 @@ from glowplug.observe.opens import OpenWatch
 from glowplug.observe.ready import QUIET_SECONDS, QuietProbe, UrlProbe
 from glowplug.starts.timeline import timeline
 from glowplug.supervise.conclusion import Conclusion, conclude
-from glowplug.supervise.publishing import publish
 from glowplug.tree.model import File, Index
 
 if TYPE_CHECKING:
@@ -304,6 +303,8 @@ class Observer:
         hurry = self._asked_to_end or self._status not in (None, 0)
         deadline = Deadline.after(_PUBLISH_ENDING_SECONDS if hurry else _PUBLISH_SECONDS)
         try:
+            from glowplug.supervise.publishing import publish  # after the start: it imports what packs and uploads
+
             result = publish(self._prepared, self._options, conclusion, self._record.start, ready_seconds, deadline)
         except (GlowplugError, OSError) as error:
             result = PublishResult(PublishOutcome.FAILED, reason_of(error))
