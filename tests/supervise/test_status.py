@@ -100,12 +100,20 @@ def test_a_variable_of_the_machine_that_spoils_the_store_is_no_usage_error(
 
 
 @pytest.mark.parametrize("option", ["--verify-key", "--sign-key"])
-def test_a_key_that_is_none_shows_before_the_start(bare: Machine, option: str) -> None:
+def test_a_key_that_is_none_costs_the_restore_or_the_publish_and_not_the_start(bare: Machine, option: str) -> None:
     key = bare.base / "key"
     key.write_text("no key")
     done = bare.run(options=[option, str(key)])
+    assert done.status == 0
+    assert "miss g1" in done.out, done
+
+
+def test_a_bake_whose_key_cannot_sign_does_not_begin(bare: Machine) -> None:
+    key = bare.base / "key"
+    key.write_text("no key")
+    done = bare.run(options=["--sign-key", str(key), "--exit-when-ready"])
     assert (done.status, done.out) == (125, "")
-    assert done.err.startswith("error[")
+    assert done.err.startswith("error[bad-input]")
 
 
 def test_disabled_it_is_the_command_and_nothing_else(bare: Machine) -> None:

@@ -94,7 +94,8 @@ def command(
         raise click.UsageError("no command to run: put it behind `--`")
     if os.environ.get("GLOWPLUG_DISABLE") == "1":
         return _only_exec(command_line)
-    _check_keys(sign_key, verify_key)
+    if exit_when_ready and sign_key is not None:
+        _try_key(sign_key)
     from glowplug.supervise.options import RunOptions
     from glowplug.supervise.run import run
 
@@ -116,16 +117,14 @@ def command(
     return run(options, command_line, dict(os.environ))
 
 
-def _check_keys(sign_key: Path | None, verify_key: Path | None) -> None:
-    """A key that cannot be used must not show only after minutes of compiling. Raises BadInputError, `missing-extra`."""
-    if sign_key is None and verify_key is None:
-        return
+def _try_key(sign_key: Path) -> None:
+    """A bake is there to publish: a key that cannot sign must show before the minutes of compiling, not after.
+
+    Any other start goes on without its signature. Raises BadInputError, GlowplugError (`missing-extra`), OSError.
+    """
     from glowplug.cache import sign
 
-    if sign_key is not None:
-        sign.signer(sign_key.read_bytes())
-    if verify_key is not None:
-        sign.verifier(verify_key.read_bytes())
+    sign.signer(sign_key.read_bytes())
 
 
 def _only_exec(command_line: Sequence[str]) -> int:
