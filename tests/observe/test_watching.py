@@ -9,19 +9,42 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from glowplug.observe import opens
+from glowplug.observe import fanotify, opens
 from glowplug.observe.opens import OpenWatch
 from glowplug.observe.outside import Outside
 from glowplug.observe.ready import QUIET_SECONDS, QuietProbe, UrlProbe
 
 
+@pytest.fixture(params=["inotify", "fanotify"])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """By which of the kernel's two ways opens are seen."""
+    kind = str(request.param)
+    if kind == "inotify":
+
+        def refuse(*_: object) -> object:
+            raise fanotify.Unavailable("refused by the test")
+
+        monkeypatch.setattr(opens, "OpenersWatch", refuse)
+    elif os.geteuid() != 0:
+        pytest.skip("fanotify needs CAP_SYS_ADMIN")
+    return kind
+
+
+def watching(root: Path, paths: Iterable[str]) -> OpenWatch:
+    """A watch for whom this process is the engine."""
+    watch = OpenWatch(root, paths)
+    watch.attach(os.getpid())
+    return watch
+
+
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, kernel: str) -> Path:
+    del kernel
     for name in ("a/one", "a/two", "b/three", "top"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"artifact" * 100)
@@ -50,30 +73,29 @@ EVERY = ["a/one", "a/two", "b/three", "top"]
     ],
 )
 def test_what_another_process_opens_to_read_is_seen(root: Path, code: str, seen: set[str]) -> None:
-    watch = OpenWatch(root, EVERY)
+    watch = watching(root, EVERY)
     assert watch.available
     subprocess.run([sys.executable, "-I", "-S", "-W", "ignore", "-c", code], cwd=root, check=True)
-    assert watch.opened() == seen
     assert watch.stop() == seen
+    assert watch.opened() == seen
 
 
 def test_a_file_that_is_still_open_counts(root: Path) -> None:
-    watch = OpenWatch(root, EVERY)
+    watch = watching(root, EVERY)
     with (root / "a/one").open("rb"):
-        assert watch.opened() == {"a/one"}
-    watch.stop()
+        assert watch.stop() == {"a/one"}
 
 
 def test_nothing_is_seen_after_the_end(root: Path) -> None:
-    watch = OpenWatch(root, EVERY)
+    watch = watching(root, EVERY)
     assert watch.stop() == frozenset()
     (root / "a/one").read_bytes()
     assert watch.stop() == watch.opened() == frozenset()
 
 
 def test_nothing_to_watch_and_nowhere_to_watch(root: Path) -> None:
-    assert not OpenWatch(root, []).available
-    gone = OpenWatch(root, ["no/such/folder/file", "a/one"])
+    assert not watching(root, []).available
+    gone = watching(root, ["no/such/folder/file", "a/one"])
     assert not gone.available, "half a watch proves nothing by its silence"
     (root / "a/one").read_bytes()
     assert gone.stop() == {"a/one"}, "but what it saw it saw"
@@ -84,16 +106,40 @@ def test_without_inotify_it_does_without(root: Path, monkeypatch: pytest.MonkeyP
         raise OSError("no libc")
 
     monkeypatch.setattr(opens.ctypes, "CDLL", refused)
-    watch = OpenWatch(root, EVERY)
+    watch = watching(root, EVERY)
     assert (watch.available, watch.stop()) == (False, frozenset())
 
 
+def test_only_the_engine_counts_where_the_kernel_says_who_opened(root: Path, kernel: str) -> None:
+    """A backup, a scanner, another engine in the same root: none of them proves a hit."""
+    read = "import sys; open(sys.argv[1], 'rb').read(); sys.stdin.read()"
+    engine = subprocess.Popen([sys.executable, "-c", read, root / "a/one"], stdin=subprocess.PIPE, process_group=0)
+    watch = OpenWatch(root, EVERY)
+    watch.attach(engine.pid)
+    (root / "b/three").read_bytes()
+    subprocess.run(["cat", root / "a/two"], stdout=subprocess.DEVNULL, check=True)
+    engine.communicate()
+    seen = watch.stop()
+    assert watch.attributed == (kernel == "fanotify")
+    assert not watch.attributed or seen <= {"a/one"}
+
+
+def test_a_grandchild_of_the_engine_counts(root: Path) -> None:
+    script = f'{sys.executable} -c \'open("a/one", "rb").read(); import time; time.sleep(0.5)\'; true'
+    watch = OpenWatch(root, EVERY)
+    engine = subprocess.Popen(["sh", "-c", script], cwd=root, process_group=0)
+    watch.attach(engine.pid)
+    engine.wait()
+    assert watch.stop() == {"a/one"}
+
+
+@pytest.mark.parametrize("kernel", ["inotify"], indirect=True)
 def test_a_lost_event_is_admitted(root: Path) -> None:
-    """More events than the kernel keeps: silence is no longer proof of anything."""
+    """More events than the kernel keeps: silence is no longer proof of anything (fanotify's reader is a thread that keeps up)."""
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if limit > 100_000:
         pytest.skip("the kernel's queue is too long to fill in a test")
-    watch = OpenWatch(root, ["a/one"])
+    watch = watching(root, ["a/one"])
     first, second = str(root / "a/one"), str(root / "a/two")
     for _ in range(limit // 4 + 100):
         os.close(os.open(second, os.O_RDONLY))
@@ -109,8 +155,8 @@ def descriptors() -> int:
 def test_descriptors_are_given_back(root: Path) -> None:
     before = descriptors()
     for _ in range(5):
-        OpenWatch(root, EVERY).stop()
-        OpenWatch(root, []).stop()
+        watching(root, EVERY).stop()
+        watching(root, []).stop()
     assert descriptors() == before
 
 

@@ -102,9 +102,11 @@ class Observer:
         self._opens = OpenWatch(prepared.root, paths)
         self._quiet = QuietProbe(prepared.root, lambda path: adapter.reach(path) is Reach.PORTABLE, time.monotonic)
 
-    def started(self) -> None:
+    def started(self, pid: int) -> None:
         """The engine's process runs now."""
         self._process_at = time.monotonic()
+        if self._opens is not None:
+            self._opens.attach(pid)
         self._thread.start()
 
     def engine_ended(self, status: int, *, asked: bool) -> None:

@@ -176,7 +176,7 @@ def _supervise(
         return error.status, True
     finally:
         ends.close()
-    observer.started()
+    observer.started(child.pid)
     ended = threading.Event()
     if options.exit_when_ready:
         threading.Thread(target=_end_when_done, args=(observer, child, ended), daemon=True).start()
