@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from glowplug.cli.examples import epilog
+
 
 @click.command(
-    "completion", epilog="Example:\n\n  glowplug completion bash > ~/.local/share/bash-completion/completions/glowplug"
+    "completion", epilog=epilog("", "glowplug completion bash > ~/.local/share/bash-completion/completions/glowplug")
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:

@@ -16,6 +16,7 @@ import click
 
 from glowplug import __version__
 from glowplug.cli import errors
+from glowplug.cli.examples import epilog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,10 +75,12 @@ def flat_variables(command: click.Command) -> None:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Examples:\n\n"
-    "  glowplug run --store s3://bucket/cache -- vllm serve s3://bucket/model\n\n"
-    "  glowplug cache ls --store s3://bucket/cache\n\n"
-    "  kubectl logs pod/vllm-0 | glowplug startup -",
+    epilog=epilog(
+        "Every option is also a variable: GLOWPLUG_STORE, GLOWPLUG_DOMAIN, …",
+        "glowplug run --store s3://bucket/cache -- vllm serve s3://bucket/model",
+        "glowplug cache ls --store s3://bucket/cache",
+        "kubectl logs pod/vllm-0 | glowplug startup -",
+    ),
 )
 @click.version_option(__version__, "--version", prog_name="glowplug", message="%(prog)s %(version)s")
 def group() -> None:

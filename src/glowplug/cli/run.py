@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from glowplug.cli.examples import epilog
 from glowplug.core import units
 
 if TYPE_CHECKING:
@@ -31,12 +32,14 @@ class Duration(_Type):
 @click.command(
     "run",
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
-    epilog="Examples:\n\n"
-    "  glowplug run --store s3://bucket/cache -- vllm serve s3://bucket/model --load-format runai_streamer\n\n"
-    "  glowplug run --store file:///mnt/shared/cache --engine torch -- python serve.py\n\n"
-    "  glowplug run --store s3://bucket/cache --exit-when-ready -- vllm serve s3://bucket/model   (bakes the cache)\n\n"
-    "Exit status: the engine's; 128+N after signal N; 127/126 command not found/not executable; 125 wrong usage. With "
-    "--exit-when-ready: 0 ready and published or unchanged, 5 ready but not published, 1 ended or timed out before ready.",
+    epilog=epilog(
+        "Exit status: the engine's; 128+N after signal N; 127/126 command not found/not executable; 125 wrong usage. With "
+        "--exit-when-ready: 0 ready and published or unchanged, 5 ready but not published, 1 ended or timed out before "
+        "ready. Every option is also a variable: GLOWPLUG_STORE, GLOWPLUG_CACHE_ROOT, …",
+        "glowplug run --store s3://bucket/cache -- vllm serve s3://bucket/model --load-format runai_streamer",
+        "glowplug run --store file:///mnt/shared/cache --engine torch -- python serve.py",
+        "glowplug run --store s3://bucket/cache --exit-when-ready -- vllm serve s3://bucket/model  # bakes the cache",
+    ),
 )
 @click.option("--store", metavar="URL", help="Where bundles live: s3://, gs://, az:// or file://.")
 @click.option("--domain", default="default", show_default=True, help="Trust domain: part of the key and of the prefix.")
@@ -92,6 +95,10 @@ def command(
     """
     if not command_line:
         raise click.UsageError("no command to run: put it behind `--`")
+    if cache_root is not None and not Path(cache_root).is_absolute():
+        raise click.UsageError(f"--cache-root must be an absolute path, the same on every machine: {cache_root!r}")
+    if ready_url is not None and not ready_url.startswith(("http://", "https://")):
+        raise click.UsageError(f"--ready-url must begin with http:// or https://: {ready_url!r}")
     if os.environ.get("GLOWPLUG_DISABLE") == "1":
         return _only_exec(command_line)
     if exit_when_ready and sign_key is not None:

@@ -109,7 +109,7 @@ CODES: Final[dict[str, Code]] = {
     "bad-size": Code("A size cannot be read.", "write it as 67GB, 64GiB or a number of bytes"),
     "bad-duration": Code("A duration cannot be read.", "write it as 30s, 10m, 2h or 30d"),
     "bad-fingerprint": Code(
-        "A fingerprint file lacks fields of the key.", "`glowplug fingerprint -- COMMAND -o json` prints a whole one"
+        "A fingerprint file lacks fields of the key.", "`glowplug fingerprint -o json -- COMMAND` prints a whole one"
     ),
     "bad-document": Code("A glowplug document is damaged or of another kind.", ""),
     "not-found": Code("What was asked for does not exist.", ""),
@@ -139,7 +139,10 @@ CODES: Final[dict[str, Code]] = {
     ),
     "missing-extra": Code("A part of glowplug is not installed.", ""),
     "integrity": Code("Bytes are not what their digest says.", "`glowplug cache verify --deep` finds what is damaged"),
-    "bad-archive": Code("An archive breaks a rule of docs/format.md.", ""),
+    "bad-archive": Code(
+        "An archive breaks a rule of docs/format.md.",
+        "`glowplug cache rm KEY` removes the key; the next start publishes it anew",
+    ),
     "archive-limit": Code("An archive is larger than the limits allow.", ""),
     "bad-manifest": Code("A manifest is damaged.", ""),
     "signature": Code("A signature is missing or wrong.", ""),

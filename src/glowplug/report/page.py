@@ -24,7 +24,9 @@ def page(documents: Sequence[Mapping[str, Any]], *, title: str = "glowplug repor
         import jinja2
     except ImportError:
         raise UsageError(
-            "pages need jinja2, which is not installed", code="missing-extra", hint="pip install 'glowplug[report]'"
+            "pages need jinja2, which is not installed",
+            code="missing-extra",
+            hint="install glowplug with the extra `report`",
         ) from None
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("glowplug.report"),

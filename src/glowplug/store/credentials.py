@@ -148,7 +148,7 @@ def _from_profile(name: str | None) -> Credentials:
         raise GlowplugError(
             f"{shown}: reading a profile needs boto3, which is not installed",
             code="missing-extra",
-            hint="pip install 'glowplug[aws]'",
+            hint="install glowplug with the extra `aws`",
         )
     import boto3.session  # 200 ms that only this branch pays
     import botocore.exceptions

@@ -38,6 +38,7 @@ _DAMAGED: Final = frozenset(
     {"BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch", "IncompleteBody"}
 )
 _EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken"})
+_WRONG_KEYS: Final = frozenset({"SignatureDoesNotMatch", "InvalidAccessKeyId"})
 _BUSY_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _BUSY_CODES: Final = frozenset(
     {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "OperationAborted"}
@@ -116,6 +117,8 @@ def translate(answer: Answer, doing: str) -> GlowplugError:
         return NotFoundError(what)
     if answer.code in _DAMAGED:
         return IntegrityError(what)
+    if answer.code in _WRONG_KEYS:
+        return AccessDeniedError(what, hint="the keys are wrong: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     if answer.code in _EXPIRED:
         return AccessDeniedError(what, hint="the credentials have expired; get new ones")
     if answer.kind in _DENIED or answer.status in {401, 403}:

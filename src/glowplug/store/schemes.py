@@ -127,7 +127,10 @@ def _directory(url: str, rest: str) -> Path:
     decoded = urllib.parse.unquote(path)
     if "\0" in decoded or ".." in decoded.split("/") or not decoded.strip("/"):
         raise _bad(url, "it names no directory of its own")
-    return Path("/" + decoded.strip("/"))
+    found = Path("/" + decoded.strip("/"))
+    if found.exists() and not found.is_dir():
+        raise _bad(url, "it is a file, not a directory")
+    return found
 
 
 def _address(scheme: str, url: str, rest: str) -> Address:

@@ -13,6 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from glowplug.core import units
 from glowplug.core.clock import Deadline
 from glowplug.core.documents.start import Compile, PublishOutcome, PublishResult, Verdict, Weights
 from glowplug.core.errors import GlowplugError
@@ -21,6 +22,7 @@ from glowplug.observe.opens import OpenWatch
 from glowplug.observe.ready import QUIET_SECONDS, QuietProbe, UrlProbe
 from glowplug.starts.timeline import timeline
 from glowplug.supervise.conclusion import Conclusion, conclude
+from glowplug.supervise.words import explained
 from glowplug.tree.model import File, Index
 
 if TYPE_CHECKING:
@@ -226,6 +228,9 @@ class Observer:
             if self.end is End.ENDED
             else f"not ready after {self._options.ready_timeout:.0f} s"
         )
+        known = self._prepared.adapter is not None
+        if self._options.exit_when_ready or (known and not self._asked_to_end):
+            self._say(what)
         reason = self._prepared.unknown or what
         verdict = Verdict(Compile.UNKNOWN, None, reason, trace.lines[-6:] if trace else ())
         self._record.add(verdict=verdict, publish=PublishResult(PublishOutcome.SKIPPED, "not_ready"))
@@ -295,7 +300,8 @@ class Observer:
 
     def _tell(self, conclusion: Conclusion, ready_seconds: float) -> None:
         verdict = conclusion.verdict
-        seconds = f", compiled for {verdict.compile_seconds:.1f} s" if verdict.compile_seconds is not None else ""
+        doing = "loaded in" if verdict.compile is Compile.HIT else "compiled for"
+        seconds = f", {doing} {verdict.compile_seconds:.1f} s" if verdict.compile_seconds is not None else ""
         why = f" ({verdict.reason})" if verdict.reason else ""
         self._say(f"ready after {ready_seconds:.1f} s: compile cache {verdict.compile.value}{why}{seconds}")
 
@@ -314,10 +320,17 @@ class Observer:
             self._say(f"publishing failed: {type(error).__name__}: {error}")
             result = PublishResult(PublishOutcome.FAILED, "internal")
         if result.outcome is PublishOutcome.PUBLISHED:
-            self._say(f"published {len(result.parts)} parts, {result.bytes} bytes in {result.seconds:.1f} s")
-        elif result.outcome is not PublishOutcome.UNCHANGED and self._prepared.store is not None:
-            self._say(f"not published: {result.reason}")
+            size, seconds = units.format_size(result.bytes), units.format_seconds(result.seconds)
+            self._say(f"published {size} (packed) in {seconds}")
+        elif self._is_news(result):
+            self._say(f"not published: {explained(result.reason)}")
         return result
+
+    def _is_news(self, result: PublishResult) -> bool:
+        """Whether a publish that was none is worth a line: not when the restore has told the same reason."""
+        if result.outcome is PublishOutcome.UNCHANGED or self._prepared.store is None:
+            return False
+        return result.reason != self._prepared.restore.reason
 
 
 def _together(before: PublishResult | None, now: PublishResult) -> PublishResult:

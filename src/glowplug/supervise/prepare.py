@@ -24,6 +24,7 @@ from glowplug.fingerprint import build
 from glowplug.host import writable
 from glowplug.observe.new import Tree, look
 from glowplug.observe.outside import Outside
+from glowplug.supervise.words import explained
 from glowplug.tree.index import scan
 from glowplug.tree.model import EMPTY
 
@@ -100,7 +101,7 @@ def prepare(
         found = registry.Recognition(options.engine, None, None, "command_unreadable")
     if found.adapter is None or found.launch is None:
         reason = found.reason or "engine_unknown"
-        say(f"started as it is: {reason}")
+        say(f"started as it is: {explained(reason)}")
         return Prepared(
             environ, found.engine, invocation, unknown=reason, restore=RestoreResult(RestoreOutcome.SKIPPED, reason)
         )
@@ -264,7 +265,6 @@ def _restore(
     key = prepared.fingerprint.key
     if key is None:
         names = ",".join(prepared.fingerprint.unknown)
-        say(f"nothing is restored or published: not known are {names}")
         return RestoreResult(RestoreOutcome.SKIPPED, f"unknown:{names}")
     from glowplug.cache.faults import reason_of
     from glowplug.cache.restore import restore

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.cache.quarantine import Quarantine
-from glowplug.core import redact
+from glowplug.core import redact, units
 from glowplug.core.clock import SYSTEM, Deadline, iso
 from glowplug.core.documents import codec
 from glowplug.core.documents.start import Compile, PublishOutcome, PublishResult, RestoreOutcome, Start, Verdict
@@ -28,6 +28,7 @@ from glowplug.supervise.observer import End, Observer
 from glowplug.supervise.prepare import Prepared, plain, prepare
 from glowplug.supervise.record import Record
 from glowplug.supervise.streams import Passthrough, ensure_standard_streams
+from glowplug.supervise.words import explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 
 NOT_READY: Final = 1
 NOT_PUBLISHED: Final = 5
+_SILENT: Final = frozenset(
+    ("no_store", "no_restore", "already_present", "cache_root_unwritable", "engine_unknown", "engine_not_supported")
+)
+"""Reasons that are wanted, or have been told where they arose."""
 _DRAIN_SECONDS: Final = 5.0
 _GRACE_SECONDS: Final = 30.0
 _OVERTIME_SECONDS: Final = 1.0
@@ -213,6 +218,7 @@ def _never() -> bool:
 def _end_when_done(observer: Observer, child: Child, ended: threading.Event) -> None:
     observer.done.wait()
     if not ended.is_set():
+        _say("ready is all that was asked for: ending the engine" if observer.end is End.READY else "ending the engine")
         terminate(child, _GRACE_SECONDS, ended.is_set)
 
 
@@ -253,9 +259,10 @@ def _document(prepared: Prepared, options: RunOptions, command: Sequence[str], w
 def _tell_restore(start: Start) -> None:
     result = start.restore
     if result.outcome is RestoreOutcome.RESTORED:
-        _say(f"restored {len(result.parts)} parts, {result.bytes} bytes in {result.seconds:.2f} s from {result.source}")
-    elif result.reason not in ("no_store", "no_restore", "already_present"):
-        _say(f"nothing restored: {result.reason}")
+        size, seconds = units.format_size(result.bytes), units.format_seconds(result.seconds)
+        _say(f"restored {size} (unpacked) in {seconds} from {result.source}")
+    elif result.reason not in _SILENT:
+        _say(f"nothing restored: {explained(result.reason)}")
 
 
 def _say(message: str) -> None:

@@ -61,6 +61,8 @@ def command(
     with progress.progress("copying") as counter:
         source = open_url(source_url, counter)
         target = open_url(target_url)
+        if source.url == target.url:
+            raise click.UsageError("SRC and DST are the same store", context)
         total = Copied()
         located = session.locate(source, key) if key is not None else None
         targets = [(located[0], located[1].key_digest)] if located else [(name, "") for name in session.domains(source)]

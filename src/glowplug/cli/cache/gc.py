@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from glowplug.cache.gc import Collected
 
 
+class Age(Duration):
+    """A duration whose unit must be said: 30 for days that is taken for seconds would remove everything."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds. Raises UsageError."""
+        if str(value).strip().isdigit():
+            raise click.UsageError(f"--older-than needs a unit: {value}d, {value}h or {value}s?", ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command(
     "gc",
     epilog=epilog(
@@ -24,7 +34,7 @@ if TYPE_CHECKING:
         "glowplug cache gc --all-domains --store s3://bucket/cache",
     ),
 )
-@click.option("--older-than", type=Duration(), metavar="AGE", help="Remove keys unused for this long: 30d, 12h.")
+@click.option("--older-than", type=Age(), metavar="AGE", help="Remove keys unused for this long: 30d, 12h.")
 @click.option(
     "--keep",
     type=click.IntRange(min=0),

@@ -58,7 +58,9 @@ def command(session: Session, gpu: str | None, model: str | None, output: str) -
     if text:
         click.echo(text, color=colour())
     elif not rows:
-        note("no keys")
+        where = "any domain" if session.all_domains else f"domain {session.domain!r}"
+        which = " that fits the filters" if gpu or model else ""
+        note(f"no keys{which} in {where} of {store.url}")
 
 
 def _wanted(manifest: Manifest, gpu: str | None, model: str | None) -> bool:

@@ -47,12 +47,17 @@ def command(
     sign = SameHand(own) if own else None
     store = session.open()
     domain, place = session.locate(store, key)
+    signed = bool(lookup.open_key(store, domain, place.key_digest, session.deadline).manifest.signature)
     if lift:
         changed = publish.unblock(store, place.path, session.deadline, sign=sign)
     else:
         changed = publish.block(store, place.path, reason, session.deadline, sign=sign)
     if changed is None:
         note("it was not blocked" if lift else "it was blocked already")
+    elif signed and not changed.signature:
+        note(
+            "the signature is gone, starts with --verify-key restore nothing of it: give the key that signed it as --sign-key"
+        )
     manifest = lookup.open_key(store, domain, place.key_digest, session.deadline).manifest
     row = table.row_json(manifest, show.last_used(session, store, domain, place.key_digest))
     state = "offered again" if manifest.blocked is None else f"blocked: {manifest.blocked}"
