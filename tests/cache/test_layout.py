@@ -65,3 +65,11 @@ def test_domains_share_no_prefix() -> None:
     assert layout.manifest_path(making.key(domain="a")).startswith("v1/a/")
     assert not layout.keys_prefix("ab").startswith(layout.keys_prefix("a"))
     assert layout.domain_prefix("../other").count("/") == 1
+
+
+def test_a_name_that_looks_like_anothers_slug_has_its_own() -> None:
+    """Two domains never share a prefix, whatever somebody calls theirs."""
+    for text in ("A", "s3://bucket/model", "x" * 80):
+        taken = layout.slug(text)
+        assert layout.slug(taken) != taken
+        assert layout.slug(layout.slug(taken)) not in (taken, layout.slug(taken))

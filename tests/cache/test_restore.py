@@ -433,3 +433,14 @@ class TestTheWire:
     ) -> None:
         proxy.add(Answer(503), method="GET", path="*/blobs/*", times=2)
         assert restore(wired, key, {}, root, deadline=soon).outcome is RestoreOutcome.RESTORED
+
+
+def test_paths_that_no_cache_of_the_engine_holds_are_not_restored(
+    store: Store, key: Key, tree: Path, tmp_path: Path, soon: Deadline
+) -> None:
+    """Who may write the store decides what is compiled, not what else lies in a cache root."""
+    publish(store, key, {}, making.parts(tree), deadline=soon)
+    root = tmp_path / "root"
+    done = restore(store, key, {}, root, deadline=soon, allowed=lambda path: path.startswith("vllm/"))
+    assert (done.outcome, done.reason) == (RestoreOutcome.FAILED, "integrity")
+    assert making.snapshot(root) == {}

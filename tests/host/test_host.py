@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -210,3 +211,20 @@ def test_no_space() -> None:
     if "permission denied" in done.stderr.lower() or "not permitted" in done.stderr.lower():
         pytest.skip("mounting is not allowed here")
     assert "no space" in done.stdout, done.stderr
+
+
+def test_a_directory_that_vanishes_while_the_root_is_tried_forbids_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another engine in the same root makes and removes directories all the time."""
+    for number in range(3):
+        (tmp_path / f"d{number}").mkdir()
+    real = os.access
+
+    def access(path: str, *arguments: Any, **named: Any) -> bool:
+        Path(path).rmdir()
+        return real(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "access", access)
+    monkeypatch.setattr(os, "supports_effective_ids", {access})
+    assert writable.probe(str(tmp_path)) == ""

@@ -6,9 +6,11 @@ import contextlib
 import http.server
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -284,3 +286,44 @@ def test_outside_names_what_appeared(tmp_path: Path) -> None:
     (later / "deep").mkdir(parents=True)
     (later / "deep" / "kernel.so").write_text("x")
     assert outside.appeared() == (str(later / "deep/kernel.so"), str(there / "new"), str(there / "rewritten"))
+
+
+def test_a_server_that_trickles_is_not_waited_for() -> None:
+    """A byte a second keeps every single read within its time; the answer as a whole has a limit all the same."""
+    stop = threading.Event()
+
+    def trickle(listening: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            one, _ = listening.accept()
+            with one:
+                for byte in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 1000:
+                    if stop.wait(0.2):
+                        return
+                    one.sendall(bytes([byte]))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=trickle, args=(listening,), daemon=True)
+        thread.start()
+        began = time.monotonic()
+        assert not UrlProbe(f"http://127.0.0.1:{listening.getsockname()[1]}/").ready(1.0)
+        assert time.monotonic() - began < 5
+        stop.set()
+
+
+def test_a_tree_that_takes_long_to_walk_is_walked_seldom(tmp_path: Path) -> None:
+    """A twentieth of the time at the most, whatever the size of the tree."""
+    clock = Clock()
+    probe = QuietProbe(tmp_path, relevant, clock)
+    walks: list[float] = []
+
+    def slow(_top: str) -> list[tuple[str, int, int]]:
+        walks.append(clock.now)
+        clock.now += 2.0
+        return []
+
+    probe._stamps = slow  # type: ignore[method-assign]
+    end = clock.now + 400
+    while clock.now < end:
+        probe.ready()
+        clock.now += 0.25
+    assert len(walks) <= 11

@@ -22,16 +22,17 @@ _LONGEST: Final = 63
 _OTHER: Final = re.compile(r"[^a-z0-9._-]")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
 _SUFFIX: Final = ".json"
+_SUFFIXED: Final = re.compile(r"-[0-9a-f]{8}\Z")
 
 
 def slug(text: str) -> str:
     """`text` as one path part: lower case, `[^a-z0-9._-]` → `-`, at most 63 characters.
 
-    Where that changed anything, `-` and 8 hex digits of the original's digest follow: two texts never share a slug by
-    accident. A part of dots alone would be a step in a path, so it counts as changed.
+    Where that changed anything, `-` and 8 hex digits of the original's digest follow. A part of dots alone would be a step in
+    a path, and one that ends as if digits had been added could be another text's: both count as changed.
     """
     short = _OTHER.sub("-", text.lower())[:_LONGEST]
-    if short == text and short.strip("."):
+    if short == text and short.strip(".") and not _SUFFIXED.search(short):
         return short
     readable = short if short.strip(".") else "-"
     return f"{readable}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

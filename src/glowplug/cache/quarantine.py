@@ -34,6 +34,7 @@ SCHEMA: Final = "glowplug.quarantine/1"
 _FILE: Final = "quarantine.json"
 _LOCK: Final = "quarantine.lock"
 _ROWS: Final = 1000
+_LOCK_SECONDS: Final = 2.0
 _LARGEST: Final = 1 << 20
 
 
@@ -157,10 +158,23 @@ class Quarantine:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._take(descriptor)
             yield
         finally:
             os.close(descriptor)
+
+    def _take(self, descriptor: int) -> None:
+        """Lock, for a moment's wait at the most: whoever holds it may be stopped. Raises BlockingIOError."""
+        end = self.clock.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if self.clock.monotonic() >= end:
+                    raise
+                self.clock.sleep(0.02)
+            else:
+                return
 
 
 def _encode(evidence: Evidence) -> bytes:

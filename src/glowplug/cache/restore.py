@@ -63,15 +63,17 @@ def restore(
     skip_parts: frozenset[str] = frozenset(),
     limits: Limits = DEFAULT_LIMITS,
     verify: Callable[[Manifest], None] | None = None,
+    allowed: Callable[[str], bool] | None = None,
 ) -> RestoreResult:
     """Restore what the store offers for `key`; never raises for a foreseeable fault.
 
-    `skip_parts` are digests of parts that are set aside on this machine: an entry with one of them is not offered, and where an
-    earlier restore put it into this tree, it is taken out again. With `already_present`, the result's `parts` are those that
-    an earlier restore put there. `verify` may
-    refuse a manifest (a signature policy) by raising IntegrityError. Outcomes: `restored` (reason names what was left out, if
-    anything was); `none` with the reasons of `lookup.Missing`, `blob_missing`, `quarantined`; `skipped` with `already_present`,
-    `restore_off`, `min_version`; `failed` with `deadline`, `integrity`, `no_space`, `store_unavailable`, `access_denied`, `disk` …
+    `allowed` says which paths may be put into the tree: a part with any other is damaged. `skip_parts` are digests of parts that
+    are set aside on this machine: an entry with one of them is not offered, and where an earlier restore put it into this tree,
+    it is taken out again. With `already_present`, the result's `parts` are those that an earlier restore put there. `verify`
+    may refuse a manifest (a signature policy) by raising IntegrityError. Outcomes: `restored` (reason names what was left out,
+    if anything was); `none` with the reasons of `lookup.Missing`, `blob_missing`, `quarantined`; `skipped` with
+    `already_present`, `restore_off`, `min_version`; `failed` with `deadline`, `integrity`, `no_space`, `store_unavailable`,
+    `access_denied`, `disk` …
     """
     began = deadline.clock.monotonic()
 
@@ -102,7 +104,7 @@ def restore(
             return result(
                 RestoreOutcome.SKIPPED, "already_present", _Done(tuple(digest for digest in there if digest in known))
             )
-        done = _bring(store, found.manifest.key.domain, wanted, cache_root, deadline, limits)
+        done = _bring(store, found.manifest.key.domain, wanted, cache_root, deadline, limits, allowed=allowed)
     except (GlowplugError, OSError) as error:
         return result(RestoreOutcome.FAILED, reason_of(error))
     reason = reason_of(done.faults[0]) if done.faults else ""
@@ -189,6 +191,7 @@ def _bring(
     *,
     whole: bool = False,
     replace: bool = False,
+    allowed: Callable[[str], bool] | None = None,
 ) -> _Done:
     """Fetch and place. With `whole` the first fault ends it before anything is placed; else entries with a fault are left out."""
     parts = {
@@ -201,7 +204,7 @@ def _bring(
         bundle.check_claims(part, limits)
     with workspace(cache_root) as staging:
         _check_room(staging, list(parts.values()))
-        fetched = _fetch_all(store, domain, parts, staging, deadline, limits)
+        fetched = _fetch_all(store, domain, parts, staging, deadline, limits, allowed or _anything)
         faults = {digest: outcome for digest, outcome in fetched.items() if isinstance(outcome, Exception)}
         if whole and faults:
             raise next(iter(faults.values()))
@@ -226,18 +229,32 @@ def _check_room(folder: Path, parts: Sequence[Part]) -> None:
 
 
 def _fetch_all(
-    store: Store, domain: str, parts: Mapping[str, Part], staging: Path, deadline: Deadline, limits: Limits
+    store: Store,
+    domain: str,
+    parts: Mapping[str, Part],
+    staging: Path,
+    deadline: Deadline,
+    limits: Limits,
+    allowed: Callable[[str], bool],
 ) -> dict[str, tuple[File, ...] | GlowplugError | OSError]:
     def fetch(part: Part) -> tuple[File, ...] | GlowplugError | OSError:
         try:
-            return bundle.fetch(store, domain, part, staging / part.sha256, deadline, limits)
+            files = bundle.fetch(store, domain, part, staging / part.sha256, deadline, limits)
         except (GlowplugError, OSError) as error:
             return error
+        unlisted = next((item.path for item in files if not allowed(item.path)), None)
+        if unlisted is None:
+            return files
+        return IntegrityError(f"{unlisted!r} is nothing that this engine's caches hold", code="bad-archive")
 
     if len(parts) == 1:
         return {digest: fetch(part) for digest, part in parts.items()}
     with workers(min(_STREAMS, len(parts))) as pool:
         return dict(zip(parts, pool.map(fetch, parts.values()), strict=True))
+
+
+def _anything(_path: str) -> bool:
+    return True
 
 
 def _place(

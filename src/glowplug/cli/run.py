@@ -100,7 +100,10 @@ def command(
     if ready_url is not None and not ready_url.startswith(("http://", "https://")):
         raise click.UsageError(f"--ready-url must begin with http:// or https://: {ready_url!r}")
     if os.environ.get("GLOWPLUG_DISABLE") == "1":
-        return _only_exec(command_line)
+        from glowplug.cli.output import note
+        from glowplug.supervise.execute import execute
+
+        return execute(command_line, os.environ, note)
     if exit_when_ready and sign_key is not None:
         _try_key(sign_key)
     from glowplug.supervise.options import RunOptions
@@ -130,22 +133,6 @@ def _try_key(sign_key: Path) -> None:
     Any other start goes on without its signature. Raises BadInputError, GlowplugError (`missing-extra`), OSError.
     """
     from glowplug.cache import sign
+    from glowplug.core import files
 
-    sign.signer(sign_key.read_bytes())
-
-
-def _only_exec(command_line: Sequence[str]) -> int:
-    import signal
-
-    from glowplug.cli.output import note
-
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)  # Python ignores them for itself, and a program would inherit that
-    try:
-        os.execvp(command_line[0], list(command_line))  # noqa: S606 - running it is what was asked for
-    except FileNotFoundError:
-        note(f"{command_line[0]}: command not found")
-        return 127
-    except OSError as error:
-        note(f"{command_line[0]}: {error.strerror}")
-        return 126
+    sign.signer(files.read_small(sign_key, 1 << 16))

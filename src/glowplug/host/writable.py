@@ -93,6 +93,9 @@ def _unwritable_below(path: Path, depth: int, left: list[int]) -> str:
     try:
         with os.scandir(path) as found:
             children = sorted(item.path for item in found if item.is_dir(follow_symlinks=False))
+    except FileNotFoundError:
+        # Somebody else works in the same tree: what has gone forbids nothing.
+        return ""
     except OSError:
         return str(path)
     for child in children:
@@ -100,6 +103,8 @@ def _unwritable_below(path: Path, depth: int, left: list[int]) -> str:
         if left[0] < 0:
             return ""
         if not os.access(child, os.R_OK | os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+            if not Path(child).is_dir():
+                continue
             return child
         foreign = _unwritable_below(Path(child), depth - 1, left)
         if foreign:
@@ -132,11 +137,11 @@ def _named(default: str, fallback_parent: str) -> tuple[str, str]:
     else:
         return default, ""
     own = Path(fallback_parent) / f"glowplug-{os.getuid()}"
-    why = _claim(own)
+    why = claim(own)
     return str(own / "compile-cache"), why
 
 
-def _claim(path: Path) -> str:
+def claim(path: Path) -> str:
     """Make a directory that is this user's alone, or say why the one that is there is not."""
     with contextlib.suppress(FileExistsError):
         try:

@@ -7,13 +7,15 @@ how long to wait and what else ends the wait (the engine's exit, a signal).
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Callable, Final
+import threading
+from typing import TYPE_CHECKING, Callable, Final, Optional
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 QUIET_SECONDS: Final = 5.0
 """How long nothing may change below the cache root to call it quiet (cli.md's promise)."""
+_REST: Final = 20.0
 
 
 class UrlProbe:
@@ -28,6 +30,8 @@ class UrlProbe:
         import urllib.request
 
         self.url = url
+        self._asking: Optional[threading.Thread] = None
+        self._answered = False
         self._failures = (OSError, http.client.HTTPException, ValueError)
         context = ssl.create_default_context()
         context.check_hostname = False
@@ -38,19 +42,32 @@ class UrlProbe:
         )
 
     def ready(self, timeout_seconds: float = 2.0) -> bool:
-        """Whether it answers with a 2xx status just now."""
+        """Whether it answers with a 2xx status just now, within this time in all.
+
+        The library's time-out is one for each read, so a server that trickles would hold us; it is asked on a thread, and not
+        again before that one has its answer.
+        """
+        if self._asking is None or not self._asking.is_alive():
+            self._answered = False
+            self._asking = threading.Thread(target=self._ask, args=(timeout_seconds,), name="ready", daemon=True)
+            self._asking.start()
+        self._asking.join(timeout_seconds)
+        return self._answered and not self._asking.is_alive()
+
+    def _ask(self, timeout_seconds: float) -> None:
         try:
             with self._opener.open(self.url, timeout=timeout_seconds) as answer:
-                return bool(200 <= answer.status < 300)
+                self._answered = bool(200 <= answer.status < 300)
         except self._failures:
-            return False
+            self._answered = False
 
 
 class QuietProbe:
     """Whether the files that matter have had the same sizes and times for `QUIET_SECONDS`.
 
     `relevant` decides by relative path. Reads names and times only, so it leaves no trace in an `OpenWatch`.
-    Nothing counts as quiet before the first relevant file exists: an engine that has not begun is quiet too.
+    Nothing counts as quiet before the first relevant file exists: an engine that has not begun is quiet too. A tree that takes
+    long to walk is walked less often: a twentieth of the time, whatever its size, so that the engine keeps its processors.
     """
 
     def __init__(self, root: Path, relevant: Callable[[str], bool], monotonic: Callable[[], float]) -> None:
@@ -59,12 +76,16 @@ class QuietProbe:
         self._monotonic = monotonic
         self._since = monotonic()
         self.seen: frozenset[tuple[str, int, int]] = frozenset(self._stamps(self._root))
+        self._rest_until = self._since + _REST * (monotonic() - self._since)
         self.since_change = 0.0
 
     def ready(self) -> bool:
         """Whether it is quiet just now, and something is there."""
         now = self._monotonic()
+        if now < self._rest_until:
+            return False
         seen = frozenset(self._stamps(self._root))
+        self._rest_until = now + _REST * (self._monotonic() - now)
         if seen != self.seen:
             self.seen, self._since = seen, now
         self.since_change = now - self._since

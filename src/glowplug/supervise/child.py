@@ -89,6 +89,11 @@ class Child:
         """How many such signals we got: who asks a second time does not want to wait."""
 
     @property
+    def started(self) -> bool:
+        """Whether there is a child, running or ended."""
+        return self._pid is not None
+
+    @property
     def pid(self) -> int:
         """Process id of the child."""
         if self._pid is None:

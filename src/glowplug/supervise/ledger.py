@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from glowplug.core import atomic
+from glowplug.core import atomic, files
 from glowplug.core.documents import codec
 from glowplug.core.errors import BadInputError
+from glowplug.tree import paths
+from glowplug.tree.workspace import own_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 FILE: Final = ".glowplug/ledger.json"
 _MOST: Final = 1000
+_LARGEST: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,16 @@ class Ledger:
 def load(cache_root: Path) -> Ledger:
     """The ledger of a cache root; an empty one where there is none or it is damaged."""
     try:
-        return codec.from_json(Ledger, json.loads((cache_root / FILE).read_bytes()), "ledger")
+        if (cache_root / paths.OWN).is_symlink():
+            return Ledger()
+        return codec.from_json(
+            Ledger, json.loads(files.read_small(cache_root / FILE, _LARGEST, follow=False)), "ledger"
+        )
     except (OSError, ValueError, BadInputError, RecursionError):
         return Ledger()
 
 
 def save(cache_root: Path, ledger: Ledger) -> None:
-    """Replace the ledger of a cache root. Raises OSError."""
-    path = cache_root / FILE
-    path.parent.mkdir(mode=0o755, exist_ok=True)
+    """Replace the ledger of a cache root. Raises OSError, also where glowplug's directory in it is a link to elsewhere."""
+    path = own_directory(cache_root) / FILE.rpartition("/")[2]
     atomic.write_bytes(path, json.dumps(codec.to_json(ledger)).encode(), durable=False)

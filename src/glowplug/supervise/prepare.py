@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from glowplug.core import files
 from glowplug.core.documents.start import RestoreOutcome, RestoreResult
 from glowplug.core.errors import GlowplugError, UsageError
 from glowplug.engines import command as commands
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from glowplug.supervise.options import RunOptions
 
 _EMPTY_TREE = Tree(EMPTY, (), ())
+_LARGEST_KEY: Final = 1 << 16
 _STALE_SECONDS: Final = 60.0
 
 
@@ -257,6 +259,8 @@ def _restore(
         return RestoreResult(RestoreOutcome.NONE, "no_store")
     if not options.restore:
         return RestoreResult(RestoreOutcome.SKIPPED, "no_restore")
+    adapter = prepared.adapter
+    assert adapter is not None  # noqa: S101 - only called with one
     assert prepared.launch is not None  # noqa: S101 - set together with the adapter
     assert prepared.fingerprint is not None  # noqa: S101
     assert prepared.root is not None  # noqa: S101
@@ -284,6 +288,7 @@ def _restore(
         prepared.root,
         deadline=deadline,
         skip_parts=quarantine.left_out(),
+        allowed=lambda path: adapter.reach(path) is Reach.PORTABLE,
         verify=verify,
     )
 
@@ -293,7 +298,7 @@ def _policy(options: RunOptions) -> Callable[..., None] | None:
         return None
     from glowplug.cache import sign
 
-    return sign.verifier(options.verify_key.read_bytes())
+    return sign.verifier(files.read_small(options.verify_key, _LARGEST_KEY))
 
 
 def _indexed(prepared: Prepared, say: Callable[[str], None]) -> Prepared:

@@ -6,7 +6,9 @@ replaced in it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
 import json
 import os
 import stat
@@ -75,14 +77,25 @@ class Record:
 
 
 def _put(path: Path, data: bytes) -> None:
-    """Replace a file (where `path` is a link, the file that it leads to); a device or a pipe is written to."""
+    """Replace a file (where `path` is a link, the file that it leads to); a device or a pipe is written to.
+
+    A file that is there keeps its mode and, as far as we may, its owner.
+    """
+    if path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), path.parent.stat().st_uid):
+        # In a directory where everybody may write, somebody else's link must not choose what we replace.
+        raise PermissionError(errno.EPERM, "it is a link that belongs to somebody else")
     target = path.resolve()
     try:
-        mode = target.stat().st_mode
+        status = target.stat()
     except FileNotFoundError:
-        mode = stat.S_IFREG
-    if stat.S_ISREG(mode):
         atomic.write_bytes(target, data, durable=False)
+        return
+    mode = status.st_mode
+    if stat.S_ISREG(mode):
+        atomic.write_bytes(target, data, durable=False, mode=stat.S_IMODE(mode))
+        if status.st_uid != os.geteuid():
+            with contextlib.suppress(OSError):
+                os.chown(target, status.st_uid, status.st_gid, follow_symlinks=False)
         return
     # Renaming a file over /dev/null or a named pipe would take it from everybody. Without a reader a pipe is an error, no wait.
     descriptor = os.open(target, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

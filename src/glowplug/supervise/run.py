@@ -23,7 +23,10 @@ from glowplug.core.clock import SYSTEM, Deadline, iso
 from glowplug.core.documents import codec
 from glowplug.core.documents.start import Compile, PublishOutcome, PublishResult, RestoreOutcome, Start, Verdict
 from glowplug.core.errors import UsageError
+from glowplug.core.printable import one_line
+from glowplug.host import writable
 from glowplug.supervise.child import CannotStartError, Child, terminate
+from glowplug.supervise.execute import execute
 from glowplug.supervise.observer import End, Observer
 from glowplug.supervise.prepare import Prepared, plain, prepare
 from glowplug.supervise.record import Record
@@ -60,6 +63,14 @@ def run(options: RunOptions, command: Sequence[str], environ: Mapping[str, str])
     child.listen()
     try:
         status, finished = _run(options, command, environ, child)
+    except UsageError:
+        raise
+    except Exception as error:
+        if child.started:
+            raise
+        child.release()
+        _say(f"{type(error).__name__}: {error}; the command is started as it is, and glowplug is gone")
+        return execute(command, environ, _say)
     finally:
         child.release()
     if not finished:
@@ -72,7 +83,12 @@ def state_directory(environ: Mapping[str, str]) -> Path:
     home = environ.get("XDG_STATE_HOME") or ""
     if home.startswith("/"):
         return Path(home) / "glowplug"
-    return Path(environ.get("HOME") or "/var/tmp") / ".local/state/glowplug"  # noqa: S108 - a machine without HOME
+    own = environ.get("HOME") or ""
+    if own.startswith("/"):
+        return Path(own) / ".local/state/glowplug"
+    # Without a home: beside the fallback cache root, in the directory that is this user's alone, or nowhere at all.
+    claimed = Path(writable.FALLBACK_PARENT) / f"glowplug-{os.getuid()}"
+    return Path(os.devnull) / "glowplug" if writable.claim(claimed) else claimed / "state"
 
 
 class _Preparation:
@@ -267,7 +283,8 @@ def _tell_restore(start: Start) -> None:
 
 def _say(message: str) -> None:
     try:
-        sys.stderr.write(f"glowplug: {message}\n")
+        # Reasons and names come from stores and command lines: none of them may move a terminal's cursor.
+        sys.stderr.write(f"glowplug: {one_line(message)}\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         # Nobody listens any more; the engine matters, not our words.
