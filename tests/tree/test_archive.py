@@ -153,6 +153,18 @@ class TestWhatMustNotLeave:
         assert "VLLM_API_KEY" in caught.value.message
         assert "hunter22" not in caught.value.message
 
+    @pytest.mark.parametrize("path", ["hunter22", "d/xhunter22.so", "hunter22/file"])
+    def test_a_secret_is_found_in_a_name(self, tmp_path: Path, path: str) -> None:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(b"x")
+        out = io.BytesIO()
+        with pytest.raises(BadInputError) as caught:
+            archive.pack(tmp_path, list(scan(tmp_path).files.values()), out, secrets={"VLLM_API_KEY": b"hunter22"})
+        assert caught.value.code == "secret-found"
+        assert "VLLM_API_KEY" in caught.value.message
+        assert "hunter22" not in caught.value.message
+        assert out.getvalue() == b""
+
 
 # --- hostile archives: name → bytes, made by code -------------------------------------------------------------------
 

@@ -86,9 +86,9 @@ def pack(
     """Write the archive of `files` below `root` to `out`.
 
     `rewrite(path, data)` may replace the bytes of files up to REWRITE_BYTES (redaction); `secrets` (name → value) are searched
-    for in every byte that is written. Raises ConflictError (`tree-changing`) where a file is no longer what the index says,
-    BadInputError (`secret-found`) naming the variable, IntegrityError (`archive-limit`, `bad-archive`) for what no reader would
-    accept. What was written to `out` until then is to be thrown away.
+    for in every name and in every byte that is written. Raises ConflictError (`tree-changing`) where a file is no longer what
+    the index says, BadInputError (`secret-found`) naming the variable, IntegrityError (`archive-limit`, `bad-archive`) for what
+    no reader would accept. What was written to `out` until then is to be thrown away.
     """
     ordered = sorted(files, key=lambda item: item.path)
     with paths.Walker(root) as walker:
@@ -96,6 +96,9 @@ def pack(
         rows = tuple(_row(item, replaced.get(item.path)) for item in ordered)
         table = _encode_table(rows)
         _check_table(rows, len(table), limits)
+        for row in rows:
+            # A name that holds a secret is no name to show.
+            _Search(secrets or {}, "the name of a file").feed(row.path.encode("utf-8"))
         sink = _Sink(out)
         sink.write(_table_header(table))
         sink.write(table)
