@@ -143,7 +143,15 @@ def _resealed(change: Any) -> bytes:
     return canonical.encode({**value, "digest": canonical.digest(value), "signature": None})
 
 
+HUGE = 2**63
 FAULTY: dict[str, Any] = {
+    "min_reader is huge": lambda value: value.update(min_reader=HUGE),
+    "min_reader is negative": lambda value: value.update(min_reader=-1),
+    "a part of huge size": lambda value: value["parts"][0].update(size=HUGE),
+    "a part that unpacks to huge bytes": lambda value: value["parts"][0].update(unpacked_bytes=10**400),
+    "a part of huge files": lambda value: value["parts"][0].update(files=HUGE),
+    "a part of huge revision": lambda value: value["parts"][1].update(revision=HUGE),
+    "a huge observation": lambda value: value["parts"][0].update(observed={"compile_ms": 10**400}),
     "another schema": lambda value: value.update(schema="glowplug.manifest/2"),
     "min_reader is text": lambda value: value.update(min_reader="1"),
     "no min_reader": lambda value: value.pop("min_reader"),

@@ -173,3 +173,34 @@ def test_a_use_is_noted_once_a_day(store: Store, key: Key, soon: Deadline, clock
     clock.ahead = DAY + 60
     assert uses.touch(store, key, soon, clock)
     assert set(uses.last_used(store, "default", soon)) == {key.digest()}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'{"unnamed": 1}',
+        b'{"unnamed": {"%s": 1e400}}' % (b"a" * 64),
+        b'{"unnamed": {"%s": -1e400}}' % (b"a" * 64),
+        b'{"unnamed": {"%s": NaN}}' % (b"a" * 64),
+        b'{"unnamed": {"%s": %s}}' % (b"a" * 64, b"9" * 5000),
+        b'{"unnamed": {"%s": "%s"}}' % (b"a" * 64, b"9" * 5000),
+        b'{"unnamed": {"%s": []}}' % (b"a" * 64),
+        b'{"unnamed": ' + b"[" * 100_000,
+        b"\xff\xfe",
+    ],
+    ids=range(13),
+)
+def test_damaged_notes_count_as_none(filled: Store, clock: Later, soon: Deadline, data: bytes) -> None:
+    filled.put_new(layout.gc_path("default"), data, soon)
+    clock.ahead = 100 * DAY
+    assert run(filled, clock) == Collected()
+    (meta,) = filled.list(layout.keys_prefix("default"), soon)
+    filled.delete(meta.path, soon)
+    first = run(filled, clock)
+    assert (len(first.noted), first.blobs) == (2, ())
+    clock.ahead += GRACE + 1
+    assert len(run(filled, clock).blobs) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,48 @@ class TestReasons:
     def test_min_version(self, filled: Store, key: Key, soon: Deadline) -> None:
         filled.put_new(layout.CONTROL, canonical.encode({"min_version": "99.1"}), soon)
         assert look_up(filled, key, soon) == Missing("min_version")
+
+    @pytest.mark.parametrize(
+        "version",
+        [
+            "9" * 5000,
+            "1." * 3000,
+            "9" * 9,
+            "\u0669\u0669",
+            "\u00b2",
+            "latest",
+            "-1",
+            "99.1\n",
+            "99 1",
+            99,
+            9.5,
+            ["99"],
+            {},
+            True,
+        ],
+        ids=lambda version: repr(version)[:12],
+    )
+    def test_a_min_version_that_is_none_is_on(self, filled: Store, key: Key, soon: Deadline, version: object) -> None:
+        filled.put_new(layout.CONTROL, json.dumps({"min_version": version, "publish": False}).encode(), soon)
+        assert isinstance(look_up(filled, key, soon), Found)
+        assert control.read(filled, soon) == control.Control(publish=False)
+        said, damage = control.inspect(filled, soon)
+        assert (said.min_version, said.publish) == ("", False)
+        assert "min_version" in damage
+
+    @pytest.mark.parametrize(
+        ("version", "admitted"),
+        [("0.0.1", True), ("v0.0", True), ("99", False), ("99.1rc1", False), ("99.1.dev3+g12", False), ("", True)],
+    )
+    def test_versions(self, filled: Store, key: Key, soon: Deadline, version: str, admitted: bool) -> None:
+        filled.put_new(layout.CONTROL, canonical.encode({"min_version": version}), soon)
+        assert isinstance(look_up(filled, key, soon), Found) == admitted
+        assert control.inspect(filled, soon)[1] == ""
+
+    @pytest.mark.parametrize("data", [b'{"a": ' + b"9" * 5000 + b"}", b'{"a":' * 100_000, b'{"restore": 1e400}'])
+    def test_a_switch_that_python_refuses_is_on(self, filled: Store, key: Key, soon: Deadline, data: bytes) -> None:
+        filled.put_new(layout.CONTROL, data, soon)
+        assert isinstance(look_up(filled, key, soon), Found)
 
     @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b'{"restore": "no"}', b"\xff"])
     def test_a_damaged_switch_is_on(self, filled: Store, key: Key, soon: Deadline, data: bytes) -> None:

@@ -23,8 +23,13 @@ if TYPE_CHECKING:
     from glowplug.store.contract import Store
 
 _SECONDS: Final = 2.0
+_DIGITS: Final = 8
 _TRIES: Final = 8
-_NUMBER: Final = re.compile(r"\d+")
+_NUMBER: Final = re.compile(r"[0-9]+")
+# Eight digits are enough for a date, and whatever is no version turns nothing off.
+_VERSION: Final = re.compile(
+    r"v?[0-9]{1,8}(?:\.[0-9]{1,8}){0,5}(?:[.\-]?[A-Za-z]{1,10}[.\-]?[0-9]{0,8})?(?:\+[\w.\-]{0,64})?", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -48,18 +53,21 @@ def read(store: Store, deadline: Deadline) -> Control:
     """The switch as it stands; everything on where that cannot be known within two seconds."""
     try:
         return _decode(store.get(layout.CONTROL, deadline.at_most(_SECONDS)).data)
-    except (GlowplugError, ValueError, RecursionError):
+    except (GlowplugError, ValueError, RecursionError, OverflowError):
         return ON
 
 
 def inspect(store: Store, deadline: Deadline) -> tuple[Control, str]:
     """The switch as it stands, for a person, and what is wrong with it ("" for nothing). Raises the store's errors."""
     try:
-        return _decode(store.get(layout.CONTROL, deadline).data), ""
+        data = store.get(layout.CONTROL, deadline).data
+        said = _decode(data)
+        sound = json.loads(data).get("min_version") in (None, "", said.min_version)
     except NotFoundError:
         return ON, ""
-    except (IntegrityError, ValueError, RecursionError) as error:
+    except (IntegrityError, ValueError, RecursionError, OverflowError) as error:
         return ON, f"{layout.CONTROL} is damaged, so everything is on ({error})"
+    return said, "" if sound else f"{layout.CONTROL}: min_version is no version, so it counts as absent"
 
 
 def change(store: Store, deadline: Deadline, *, restore: bool | None = None, publish: bool | None = None) -> Control:
@@ -78,7 +86,7 @@ def change(store: Store, deadline: Deadline, *, restore: bool | None = None, pub
             pass
         except IntegrityError:  # larger than any switch: what is there is replaced
             version = _version(store, deadline)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError, OverflowError):
             pass
         new = dataclasses.replace(
             control,
@@ -111,7 +119,7 @@ def _decode(data: bytes) -> Control:
     return Control(
         restore=value.get("restore") is not False,
         publish=value.get("publish") is not False,
-        min_version=version if isinstance(version, str) else "",
+        min_version=version if isinstance(version, str) and _VERSION.fullmatch(version) else "",
         extra={name: item for name, item in value.items() if name not in known},
     )
 
@@ -128,4 +136,4 @@ def _encode(control: Control) -> bytes:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in _NUMBER.findall(version.partition("+")[0])[:4])
+    return tuple(int(number[:_DIGITS]) for number in _NUMBER.findall(version.partition("+")[0])[:4])

@@ -31,6 +31,7 @@ SUPPORT: Final = "support"
 LAST_REVISION: Final = 2
 _PARTS: Final = 1000
 _INDEX_FILES: Final = 256
+_LARGEST: Final = 2**63 - 1
 
 
 class NewerManifestError(NotFoundError):
@@ -172,6 +173,8 @@ def decode(data: bytes, *, path: str = "") -> Manifest:
     min_reader = value.get("min_reader")
     if not isinstance(min_reader, int) or isinstance(min_reader, bool):
         _bad(where, "min_reader is not a number")
+    if not 0 <= min_reader <= _LARGEST:
+        _bad(where, "min_reader is no version")
     if min_reader > READER:
         raise NewerManifestError(f"{where} needs a glowplug that reads manifests of version {min_reader}")
     if signature is not None and not isinstance(signature, str):
@@ -268,7 +271,10 @@ def _check(manifest: Manifest, key_digest: object, path: str, where: str) -> Non
         seen.add(this)
         if not layout.is_digest(part.sha256):
             _bad(where, f"{part.name!r} has no digest")
-        if min(part.size, part.unpacked_bytes, part.files, part.revision) < 0:
+        numbers = (part.size, part.unpacked_bytes, part.files, part.revision)
+        if min(numbers) < 0:
             _bad(where, f"{part.name!r} has a negative number")
+        if max(map(abs, (*numbers, *part.observed.values()))) > _LARGEST:
+            _bad(where, f"{part.name!r} has a number that is larger than anything")
         if len(part.index) > _INDEX_FILES:
             _bad(where, f"{part.name!r} has too many index files")

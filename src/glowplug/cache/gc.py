@@ -154,7 +154,16 @@ def _notes(store: Store, domain: str, deadline: Deadline) -> dict[str, int]:
     try:
         value = json.loads(store.get(layout.gc_path(domain), deadline, max_bytes=64 << 20).data)
         return {digest: int(moment) for digest, moment in value["unnamed"].items() if layout.is_digest(digest)}
-    except (NotFoundError, IntegrityError, ValueError, TypeError, KeyError, AttributeError):
+    except (
+        NotFoundError,
+        IntegrityError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ):
         return {}
 
 
