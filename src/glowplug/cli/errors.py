@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from glowplug.core.errors import GlowplugError
+from glowplug.core.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,11 +42,12 @@ def guarded(group: click.Group, argv: Sequence[str]) -> int:
 
 def show(code: str, message: str, hint: str) -> None:
     """The two lines on stderr."""
-    one_line = " ".join(message.split())
+    if sys.stderr is None:  # closed: then nobody reads
+        return
     with contextlib.suppress(BrokenPipeError):
-        print(f"error[{code}]: {one_line}", file=sys.stderr)
+        print(f"error[{code}]: {printable(' '.join(message.split()))}", file=sys.stderr)
         if hint:
-            print(f"hint: {hint}", file=sys.stderr)
+            print(f"hint: {printable(hint)}", file=sys.stderr)
 
 
 def _told(error: BaseException) -> int:
@@ -61,15 +63,15 @@ def _told(error: BaseException) -> int:
         name = f"{error.filename}: " if error.filename else ""
         show("os", f"{name}{error.strerror or error}", "")
         return _ENVIRONMENT
-    if os.environ.get("GLOWPLUG_DEBUG") == "1":
-        traceback.print_exception(error)
+    if os.environ.get("GLOWPLUG_DEBUG") == "1" and sys.stderr is not None:
+        print(printable("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     show("internal", f"{type(error).__name__}: {error}", "set GLOWPLUG_DEBUG=1 for the traceback and report it")
     return _ENVIRONMENT
 
 
 def _click(error: click.ClickException) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        click.echo(error.format_message(), err=True)
+        click.echo(printable(error.format_message()), err=True)
         return USAGE
     context = getattr(error, "ctx", None)
     hint = f"`{context.command_path if context else 'glowplug'} --help` shows the options"
@@ -79,5 +81,5 @@ def _click(error: click.ClickException) -> int:
 
 def _discard_stdout() -> None:
     """Python flushes stdout once more at its end and would complain again."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from glowplug import __version__
-from glowplug.cli import errors
+from glowplug.cli import errors, streams
 from glowplug.cli.examples import epilog
 
 if TYPE_CHECKING:
@@ -95,17 +95,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def entry() -> None:
     """The console script."""
+    streams.occupy()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A file's name may be no Unicode, a terminal may know ASCII only: shown as an escape, never an exception.
         sys.stdout.reconfigure(errors="backslashreplace")
     status = main()
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has gone; Python would complain again at exit.
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        # The reader has gone, or the disk is full, which was told; Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if status == errors.INTERRUPTED:
         # Python would wait for requests that threads still have under way; who interrupts does not want to.
-        sys.stderr.flush()
+        if sys.stderr is not None:
+            sys.stderr.flush()
         os._exit(status)
     sys.exit(status)

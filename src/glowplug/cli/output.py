@@ -1,7 +1,8 @@
 """One writer for all commands: data on stdout, progress and hints on stderr.
 
 A command hands over a document (a JSON value) and a function that makes text of it; `-o` decides which is printed. Colour only
-on a terminal and never with NO_COLOR.
+on a terminal and never with NO_COLOR. What a store or an argument holds never moves a terminal's cursor: all that is printed goes
+through `core/printable.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from glowplug.core.printable import json_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,15 +32,18 @@ class Output:
     def document(self, value: Any, text: Callable[[], str]) -> None:
         """Print a JSON value by the chosen form; `text` is called for form text only."""
         if self.form == "json":
-            click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+            click.echo(json_text(json.dumps(value, indent=2, ensure_ascii=False)))
         elif self.form == "yaml":
             import yaml
 
-            click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
+            shown = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+            if printable(shown) != shown:
+                shown = yaml.safe_dump(value, sort_keys=False, allow_unicode=False)
+            click.echo(shown, nl=False)
         else:
             shown = text()
             if shown:
-                click.echo(shown, color=colour())
+                click.echo(printable(shown), color=colour())
 
     def note(self, message: str) -> None:
         """A line for people, on stderr."""
@@ -46,7 +52,8 @@ class Output:
 
 def note(message: str) -> None:
     """A line for people, on stderr, prefixed so that it can be told from an engine's output."""
-    print(f"glowplug: {message}", file=sys.stderr, flush=True)
+    if sys.stderr is not None:  # closed: then nobody reads
+        print(f"glowplug: {printable(message)}", file=sys.stderr, flush=True)
 
 
 def colour() -> bool | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from glowplug.cli.streams import standard_input
 from glowplug.core import atomic
 from glowplug.core.errors import BadInputError, UsageError
 
@@ -47,7 +47,7 @@ def _read(source: str) -> dict[str, Any]:
     from glowplug.starts import document
 
     if source == "-":
-        data, name = sys.stdin.buffer.read(LARGEST), "stdin"
+        data, name = standard_input().read(LARGEST), "stdin"
     else:
         with Path(source).open("rb") as stream:
             data, name = stream.read(LARGEST), source

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import click
 
 from glowplug.cli.output import Output, output_option
+from glowplug.cli.streams import standard_input
 from glowplug.core import units
 from glowplug.core.clock import SYSTEM
 from glowplug.core.documents import codec
@@ -104,7 +105,7 @@ def starts_in(source: str, engine: str | None) -> list[Named]:
             hint=f"kubectl logs {source} | glowplug startup -",
         )
     if source == "-":
-        return _read(sys.stdin.buffer, "stdin", engine)
+        return _read(standard_input(), "stdin", engine)
     with Path(source).open("rb") as stream:
         return _read(stream, source, engine)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from glowplug.cli.output import note
+from glowplug.cli.streams import standard_input
 from glowplug.core.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _text(source: str) -> str:
     name = "stdin" if source == "-" else source
     try:
         if source == "-":
-            data = sys.stdin.buffer.read(LARGEST + 1)
+            data = standard_input().read(LARGEST + 1)
         else:
             with Path(source).open("rb") as handle:
                 data = handle.read(LARGEST + 1)

@@ -8,7 +8,7 @@ import click
 
 from glowplug.cli.cache.options import Session, store_options
 from glowplug.cli.examples import epilog
-from glowplug.cli.output import Output, colour, note
+from glowplug.cli.output import Output, note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def command(session: Session, gpu: str | None, model: str | None, output: str) -
         return
     text = _text(rows, domains=session.all_domains, wide=output == "wide")
     if text:
-        click.echo(text, color=colour())
+        Output().document(None, lambda: text)
     elif not rows:
         where = "any domain" if session.all_domains else f"domain {session.domain!r}"
         which = " that fits the filters" if gpu or model else ""

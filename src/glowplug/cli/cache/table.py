@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from glowplug.core import units
 from glowplug.core.clock import iso
 from glowplug.core.documents import codec
+from glowplug.core.printable import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,8 +83,9 @@ def aligned(head: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset
 
 def pairs(rows: Sequence[tuple[str, str]], indent: str = "") -> str:
     """A name and a value a line."""
-    width = max((len(name) for name, _ in rows), default=0)
-    return "\n".join(f"{indent}{name.ljust(width)}  {_one_line(value)}".rstrip() for name, value in rows)
+    shown = [(_one_line(name), _one_line(value)) for name, value in rows]
+    width = max((len(name) for name, _ in shown), default=0)
+    return "\n".join(f"{indent}{name.ljust(width)}  {value}".rstrip() for name, value in shown)
 
 
 def size(count: int) -> str:
@@ -100,4 +102,6 @@ def number(count: int, noun: str) -> str:
 
 def _one_line(text: str) -> str:
     """What came from a store must not move a terminal's cursor."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    return "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in one_line(text)
+    )

@@ -1,0 +1,155 @@
+"""Standard streams that are closed, pipes where files belong, and text that would move a terminal's cursor."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli import trees
+from tests.cli.conftest import Call
+
+Write = Callable[..., Path]
+NASTY = "a\x1b]0;title\x07\x1b[2J\x9b31m\x85\x7f\u202e\u2028\rb"
+UNSAFE = frozenset(map(chr, (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0x2028, 0x202E)))
+
+
+def _shell(line: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f'exec "$0" -m glowplug {line}', sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cache ls",
+        "cache ls -o json",
+        "cache show 00000000",
+        "fingerprint -- vllm serve m",
+        "--help",
+        "nonsense",
+        "startup -",
+    ],
+)
+def test_closed_streams(store: Path, line: str, closed: str) -> None:
+    done = _shell(f"{line} {closed}")
+    assert done.returncode in (0, 1, 2)
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "error[internal]" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("line", ["startup -", "report -", "cache why --fingerprint -"])
+def test_stdin_is_closed(store: Path, line: str) -> None:
+    done = _shell(f"{line} <&-")
+    assert done.returncode == 2
+    assert "stdin is closed" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_full_disk_is_told_without_a_traceback(published: str, form: str) -> None:
+    done = _shell(f"cache ls -o {form} > /dev/full")
+    assert done.returncode == 3
+    assert done.stderr.startswith("error[os]")
+    assert "Exception" not in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder", "missing"])
+def test_a_configuration_that_is_no_file(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "config.yaml"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "device":
+        path = Path("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    done = _shell('fingerprint -- vllm serve --config "$1"', path)
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+    assert "error[internal]" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "verb", [["ls"], ["ls", "-o", "wide"], ["show"], ["why"], ["diff"], ["verify"], ["stats"]], ids="-".join
+)
+@pytest.mark.parametrize("form", ["text", "json", "yaml"])
+def test_what_a_store_holds_moves_no_cursor(
+    call: Call, published: str, write: Write, tmp_path: Path, verb: list[str], form: str
+) -> None:
+    strange = {
+        "args": {NASTY: NASTY, "x": NASTY},
+        "env": {NASTY: NASTY},
+        "model": NASTY,
+        "gpu": NASTY,
+        "machine": NASTY,
+    }
+    f = write("strange.json", **strange)
+    assert call("cache", "publish", "--cache-root", tmp_path / "node", "--fingerprint", f).status == 0
+    theirs = next(
+        item["key_digest"] for item in call("cache", "ls", "-o", "json").json["keys"] if item["key_digest"] != published
+    )
+    command = ["cache", *verb]
+    if verb == ["show"]:
+        command.append(theirs)
+    if verb == ["diff"]:
+        command += [published, theirs]
+    if verb == ["why"]:
+        command += ["--fingerprint", str(write("other.json", tp=4))]
+    if "-o" not in verb:
+        command += ["-o", form]
+    answer = call(*command)
+    assert not UNSAFE & set(answer.out + answer.err)
+    if "-o" not in verb and form != "text":
+        value = json.loads(answer.out) if form == "json" else yaml.safe_load(answer.out)
+        if verb in (["ls"], ["show"]):
+            shown = next(item for item in value["keys"] if item["key_digest"] == theirs)
+            assert shown["key"]["args"] == strange["args"]
+            assert shown["key"]["model"] == NASTY
+
+
+def test_mistakes_move_no_cursor(call: Call, store: Path, tmp_path: Path) -> None:
+    for command in (
+        ["cache", "show", NASTY],
+        ["cache", NASTY],
+        [NASTY],
+        ["cache", "ls", f"--{NASTY}"],
+        ["startup", f"{tmp_path}/{NASTY}"],
+        ["report", f"{tmp_path}/{NASTY}"],
+        ["cache", "ls", "--store", f"file://{tmp_path}/{NASTY}"],
+        ["cache", "ls", "--store", f"{NASTY}://x"],
+        ["fingerprint", "--cache-root", NASTY, "--", "vllm", "serve", "m"],
+        ["fingerprint", "--", "vllm", "serve", NASTY],
+        ["fingerprint", "--domain", NASTY, "--", "vllm", "serve", "m", f"--{NASTY}", NASTY],
+    ):
+        answer = call(*command)
+        assert not UNSAFE & set(answer.out + answer.err), command
+
+
+def test_huge_numbers_in_a_manifest_are_damage(call: Call, published: str, store: Path) -> None:
+    from glowplug.core import canonical
+
+    (path,) = (item for item in (store / "v1").rglob("*.json") if published in item.name or published in str(item))
+    value = json.loads(path.read_bytes())
+    del value["digest"]
+    value.pop("signature", None)
+    value["parts"][0]["unpacked_bytes"] = 10**400
+    path.write_bytes(canonical.encode({**value, "digest": canonical.digest(value), "signature": None}))
+    answer = call("cache", "stats", "-o", "json")
+    assert (answer.status, answer.json["domains"][0]["unreadable"]) == (0, 1)
+    assert call("cache", "ls", "-o", "json").json["unreadable"][0]["code"] == "bad-manifest"
+    assert call("cache", "stats").status == 0
+    assert trees.FLAT["domain"] in call("cache", "stats").out
