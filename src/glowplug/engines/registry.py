@@ -6,8 +6,9 @@ only are recognised so that a start can say `engine_not_supported` instead of kn
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.core.errors import UsageError
@@ -52,7 +53,11 @@ def local_text(path: str) -> str:
     """The text of a small file of this machine. Raises OSError, or ValueError for one that is too large or no
     text.
     """
-    with Path(path).open("rb") as handle:
+    # Opening a pipe would wait for a writer, so it is not opened as a file is.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as handle:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("no regular file")
         data = handle.read(_LARGEST_CONFIG + 1)
     if len(data) > _LARGEST_CONFIG:
         raise ValueError("larger than 1 MiB")
