@@ -260,7 +260,7 @@ def test_damaged_documents_are_named(document):
         report.page([document])
 
 
-@pytest.mark.parametrize("seconds", [0.0, -5.0, 1e-9, 1e15])
+@pytest.mark.parametrize("seconds", [0.0, -5.0, 5e-324, 1e-300, 1e-9, 1e15])
 def test_strange_seconds_are_drawn(seconds):
     start = Start(
         id="s",
@@ -272,3 +272,42 @@ def test_strange_seconds_are_drawn(seconds):
         weights=Weights(0, seconds),
     )
     parsed(report.page([codec.to_json(start), codec.to_json(start)]))
+
+
+@pytest.mark.parametrize("number", [1e308, -1e308, 1e16, float("inf"), float("nan"), 10**400])
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("ready_seconds",),
+        ("engine_init_seconds",),
+        ("phases", 2, "seconds"),
+        ("phases", 0, "start_seconds"),
+        ("verdict", "compile_seconds"),
+        ("weights", "seconds"),
+        ("restore", "seconds"),
+        ("restore", "bytes"),
+        ("publish", "bytes"),
+    ],
+    ids=lambda place: ".".join(map(str, place)),
+)
+def test_numbers_that_nobody_measured_are_refused(place, number):
+    start = json.loads(json.dumps(codec.to_json(a_start())))
+    item = start
+    for step in place[:-1]:
+        item = item[step]
+    assert place[-1] in item
+    item[place[-1]] = number
+    for documents in (
+        [start],
+        [DOCUMENTS["start"], start],
+        [{"schema": "glowplug.startup/1", "starts": [start], "comparison": {}}],
+        [{"schema": "glowplug.demo/1", "rows": [{"scenario": "cold", "start": start}], "ratios": {}}],
+    ):
+        with pytest.raises(BadInputError):
+            report.page(documents)
+    assert "ready_seconds" in report.page([{**start, "schema": "glowplug.other/1"}])
+
+
+def test_control_characters_are_not_in_a_page():
+    page = report.page([{"schema": "glowplug.other/1", "a": "x\x1b\x7f\x85\x9b31m"}])
+    assert not set(page) & {"\x1b", "\x7f", "\x85", "\x9b"}

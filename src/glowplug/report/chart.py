@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 1000.0
 _THINNEST: Final = 2.0
+_SHORTEST: Final = 1e-12
 _EDGE: Final = 96.0
 
 
@@ -48,7 +49,7 @@ def kind_of(phase: str) -> str:
 
 def bar(kind: str, start: float, length: float, whole: float, title: str = "") -> Bar:
     """A bar for `length` from `start` on, on a scale that ends at `whole` (same unit); never wider than the box."""
-    scale = WIDTH / whole if whole > 0 else 0.0
+    scale = WIDTH / whole if whole > _SHORTEST else 0.0
     x = min(max(start * scale, 0.0), WIDTH - _THINNEST)
     width = min(max(length * scale, _THINNEST), WIDTH - x)
     return Bar(kind, _number(x), _number(width), title)
@@ -61,7 +62,7 @@ def end_of(phases: Sequence[Phase]) -> float:
 
 def ticks(whole: float) -> tuple[Tick, ...]:
     """Round marks for a scale from 0 to `whole` seconds: four to eight of them."""
-    if not 0 < whole < math.inf:
+    if not _SHORTEST < whole < math.inf:
         return ()
     step = 10 ** math.floor(math.log10(whole / 4))
     step *= next(factor for factor in (1, 2, 5, 10) if whole / (step * factor) <= 8)

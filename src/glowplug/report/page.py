@@ -44,7 +44,10 @@ def page(documents: Sequence[Mapping[str, Any]], *, title: str = "glowplug repor
 def _legible(html: str) -> str:
     """Without what no HTML may hold: control characters and halves of surrogate pairs, wherever a document had them."""
     return (
-        "".join(letter if letter >= " " or letter in "\n\t" else "\ufffd" for letter in html)
+        "".join(
+            letter if (letter >= " " and not "\x7f" <= letter <= "\x9f") or letter in "\n\t" else "\ufffd"
+            for letter in html
+        )
         .encode("utf-8", "replace")
         .decode()
     )

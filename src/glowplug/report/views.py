@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Optional
 
 from glowplug.core.documents import codec
 from glowplug.core.documents.start import PHASES, RestoreOutcome, Start
+from glowplug.core.errors import BadInputError
 from glowplug.core.units import format_seconds, format_size
 from glowplug.report import chart
 from glowplug.starts import comparison
@@ -33,6 +34,7 @@ RATIOS: Final = {
     "prewarmed_to_same_node": ("of the second start", "new node with glowplug ÷ second start on the same node"),
     "prewarmed_to_steady": ("of a steady start", "new node with glowplug ÷ steady start"),
 }
+_DRAWN: Final = frozenset(("glowplug.start/1", "glowplug.startup/1", "glowplug.demo/1"))
 _ROWS: Final = 1000
 _LONGEST: Final = 2000
 
@@ -153,6 +155,25 @@ class _Starts:
     starts: tuple[Start, ...]
 
 
+_LARGEST: Final = 1e15
+"""What is larger was measured by nobody, and sums of it are no numbers."""
+
+
+def _measured(value: object, where: str) -> None:
+    """Raise BadInputError for a number in a drawn document that cannot be drawn."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack += item.values()
+        elif isinstance(item, list):
+            stack += item
+        elif isinstance(item, float) and not abs(item) <= _LARGEST:
+            raise BadInputError(f"{where}: {item:g} is no measure of a start", code="bad-document")
+        elif isinstance(item, int) and abs(item) >= 2**63:
+            raise BadInputError(f"{where}: a number of more than 63 bits", code="bad-document")
+
+
 def sections(documents: Sequence[Mapping[str, Any]]) -> tuple[Section, ...]:
     """The parts of a page. Raises BadInputError for a damaged document of a kind that is drawn."""
     found: list[Section] = []
@@ -160,6 +181,8 @@ def sections(documents: Sequence[Mapping[str, Any]]) -> tuple[Section, ...]:
     for place, document in enumerate(documents):
         schema = str(document.get("schema", ""))
         where = f"document {place + 1}"
+        if schema in _DRAWN:
+            _measured(document, where)
         if schema == "glowplug.start/1":
             loose.append(codec.from_json(Start, document, where))
         elif schema == "glowplug.startup/1":
