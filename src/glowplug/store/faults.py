@@ -38,6 +38,23 @@ _DAMAGED: Final = frozenset(
     {"BadDigest", "InvalidDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch", "IncompleteBody"}
 )
 _EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken"})
+_DENIED_CODES: Final = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AllAccessDisabled",
+        "AuthFailure",
+        "IDPRejectedClaim",
+        "IncompleteSignature",
+        "InvalidClientTokenId",
+        "InvalidIdentityToken",
+        "MissingAuthenticationToken",
+        "PackedPolicyTooLarge",
+        "UnrecognizedClientException",
+    }
+)
+"""Refusals of credentials that S3 and STS also send with the status 400."""
+
 _WRONG_KEYS: Final = frozenset({"SignatureDoesNotMatch", "InvalidAccessKeyId"})
 _BUSY_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _BUSY_CODES: Final = frozenset(
@@ -121,14 +138,13 @@ def translate(answer: Answer, doing: str) -> GlowplugError:
         return AccessDeniedError(what, hint="the keys are wrong: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     if answer.code in _EXPIRED:
         return AccessDeniedError(what, hint="the credentials have expired; get new ones")
-    if answer.kind in _DENIED or answer.status in {401, 403}:
+    if answer.kind in _DENIED or answer.status in {401, 403} or answer.code in _DENIED_CODES:
         return AccessDeniedError(what)
     if answer.status in _BUSY_STATUS or answer.code in _BUSY_CODES:
         return UnavailableError(what)
     if answer.conflict:
         return ConflictError(what)
-    if 400 <= answer.status < 600:
-        return AccessDeniedError(what)
+    # 401 and 403 apart, a refusal without a reason that is known may be a proxy's or a fault of the service.
     return UnavailableError(what, code="timeout" if answer.failure == "Timeout" else None)
 
 
