@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -153,3 +154,34 @@ def test_huge_numbers_in_a_manifest_are_damage(call: Call, published: str, store
     assert call("cache", "ls", "-o", "json").json["unreadable"][0]["code"] == "bad-manifest"
     assert call("cache", "stats").status == 0
     assert trees.FLAT["domain"] in call("cache", "stats").out
+
+
+LOG = (
+    "(APIServer pid=1) INFO 11-30 09:15:02 [api_server.py:1] vLLM API server version 0.21.0\n"
+    "(APIServer pid=1) INFO 11-30 09:15:09 [x.py:1] \x1b]0;owned\x07 Application startup complete.\n"
+)
+
+
+@pytest.mark.parametrize("colours", [True, False])
+def test_the_colours_of_a_start_are_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], colours: bool
+) -> None:
+    from glowplug.cli import output
+    from glowplug.cli.main import main
+
+    monkeypatch.setattr(output, "colour", lambda: colours)
+    path = tmp_path / f"a{NASTY.replace('/', '')}"
+    path.write_text(LOG)
+    main(["startup", str(path)])
+    out = capsys.readouterr().out
+    assert ("\x1b[1m" in out) == colours
+    assert "\\x1b" not in out
+    assert not UNSAFE & set(re.sub(r"\x1b\[[0-9;]*m", "", out))
+
+
+@pytest.mark.parametrize("code", ["\x1b[2J", "\x1b[8m", "\x1b[1;5m", "\x1b]0;x\x07", "\x1b[1", "\x9b1m"])
+def test_a_styled_text_has_bold_and_colours_only(capsys: pytest.CaptureFixture[str], code: str) -> None:
+    from glowplug.cli.output import Output
+
+    Output().document(None, lambda: f"\x1b[1;33ma{code}b\x1b[0m", styled=True)
+    assert not UNSAFE & set(capsys.readouterr().out)

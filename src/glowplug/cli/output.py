@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -20,6 +21,7 @@ from glowplug.core.printable import json_text, printable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_STYLE: Final = re.compile(r"(\x1b\[(?:0|1|(?:1;)?(?:3[0-7]|90))m)")
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
@@ -29,8 +31,8 @@ class Output:
 
     form: str = "text"
 
-    def document(self, value: Any, text: Callable[[], str]) -> None:
-        """Print a JSON value by the chosen form; `text` is called for form text only."""
+    def document(self, value: Any, text: Callable[[], str], *, styled: bool = False) -> None:
+        """Print a JSON value by the chosen form; `text` is called for form text only. `styled`: it has colours of its own."""
         if self.form == "json":
             click.echo(json_text(json.dumps(value, indent=2, ensure_ascii=False)))
         elif self.form == "yaml":
@@ -43,11 +45,17 @@ class Output:
         else:
             shown = text()
             if shown:
-                click.echo(printable(shown), color=colour())
+                click.echo(_styled(shown) if styled else printable(shown), color=colour())
 
     def note(self, message: str) -> None:
         """A line for people, on stderr."""
         note(message)
+
+
+def _styled(text: str) -> str:
+    """As `printable`, but for bold and the plain colours."""
+    pieces = _STYLE.split(text)
+    return "".join(piece if place % 2 else printable(piece) for place, piece in enumerate(pieces))
 
 
 def note(message: str) -> None:

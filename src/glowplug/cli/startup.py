@@ -85,7 +85,7 @@ def command(
     if not everything:
         raise BadInputError(f"{', '.join(sources)}: no start in it")
     compared = comparison.compare([named.start for named in everything])
-    output.document(_document(everything, compared), lambda: _text(everything, compared))
+    output.document(_document(everything, compared), lambda: _text(everything, compared), styled=True)
     refusals = [f"{named.name}: {why}" for named in read for why in _refusals(named.start, limit, before)]
     for refusal in refusals:
         output.note(refusal)
