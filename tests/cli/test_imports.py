@@ -45,7 +45,7 @@ def test_help(arguments: list[str]) -> None:
 
 def test_help_imports_no_command() -> None:
     own = {name for name in _imported("--help") if name.startswith("glowplug.cli.")}
-    assert own == {"glowplug.cli.main", "glowplug.cli.errors", "glowplug.cli.examples"}
+    assert own == {f"glowplug.cli.{name}" for name in ("main", "errors", "examples", "streams")}
 
 
 def test_run_before_the_engine_starts(program: Program, tmp_path: Path) -> None:
