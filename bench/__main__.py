@@ -54,7 +54,12 @@ def machine() -> Mapping[str, Any]:
     )
     import os
 
-    return {"cpu": cpu, "cores": os.cpu_count(), "kernel": platform.release().partition("-")[0], "python": platform.python_version()}
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "kernel": platform.release().partition("-")[0],
+        "python": platform.python_version(),
+    }
 
 
 if __name__ == "__main__":

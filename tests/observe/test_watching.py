@@ -37,6 +37,10 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return kind
 
 
+LINGER = "import time; time.sleep(0.3)"
+"""An opener that is gone when its event is looked at does not count: whose it was cannot be asked any more."""
+
+
 def watching(root: Path, paths: Iterable[str]) -> OpenWatch:
     """A watch for whom this process is the engine."""
     watch = OpenWatch(root, paths)
@@ -70,14 +74,14 @@ EVERY = ["a/one", "a/two", "b/three", "top"]
         ("open('a/one', 'wb').write(b'new'); open('a/one', 'rb').read()", {"a/one"}),
         ("import os; os.unlink('a/one'); os.rename('b', 'c')", set()),
         ("open('a/unlisted', 'w'); open('a/unlisted').read()", set()),
-        ("import os; os.open('a/two', os.O_RDONLY); os._exit(0)", {"a/two"}),
+        ("import os; os.open('a/two', os.O_RDONLY); import time; time.sleep(0.3); os._exit(0)", {"a/two"}),
         ("import shutil; shutil.rmtree('a')", set()),
     ],
 )
 def test_what_another_process_opens_to_read_is_seen(root: Path, code: str, seen: set[str]) -> None:
     watch = watching(root, EVERY)
     assert watch.available
-    subprocess.run([sys.executable, "-I", "-S", "-W", "ignore", "-c", code], cwd=root, check=True)
+    subprocess.run([sys.executable, "-I", "-S", "-W", "ignore", "-c", f"{code}\n{LINGER}"], cwd=root, check=True)
     assert watch.stop() == seen
     assert watch.opened() == seen
 
