@@ -391,6 +391,11 @@ class TestKilledInTheMiddle:
             assert [path.name for path in (root / ".glowplug").iterdir()] == ["parts"]
 
 
+def _named(value: object) -> str:
+    """The same name in every process: workers of one run must agree on it, and a set has no order."""
+    return "|".join(sorted(map(str, value))) if isinstance(value, (set, frozenset)) else str(value)[:40]
+
+
 @pytest.mark.slow
 @requires("s3")
 class TestTheWire:
@@ -417,7 +422,7 @@ class TestTheWire:
         (FlipBit(100), "*/keys/*", {"integrity"}),
     )
 
-    @pytest.mark.parametrize(("fault", "path", "reasons"), FAULTS, ids=lambda value: str(value)[:40])
+    @pytest.mark.parametrize(("fault", "path", "reasons"), FAULTS, ids=_named)
     def test_faults_become_reasons_in_time(
         self, wired: Store, proxy: Proxy, key: Key, root: Path, fault: Fault, path: str, reasons: set[str]
     ) -> None:
