@@ -17,14 +17,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.cache import format as manifests
+from glowplug.core import files
 from glowplug.core.errors import BadInputError, GlowplugError, IntegrityError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from glowplug.cache.format import Manifest
 
 _PREFIX: Final = "ed25519"
+_LARGEST_KEY: Final = 1 << 16
 _CONTEXT: Final = b"glowplug.manifest/1 "
 
 
@@ -112,6 +115,16 @@ def verifier(*public_pems: bytes) -> Callable[[Manifest], None]:
             raise IntegrityError("the signature of the manifest is wrong", code="signature") from None
 
     return verify
+
+
+def signer_in(path: Path) -> Signer:
+    """The signer of a key file, for starts: read in bounded time and size. Raises OSError, BadInputError, `missing-extra`."""
+    return signer(files.read_small(path, _LARGEST_KEY))
+
+
+def verifier_in(path: Path) -> Callable[[Manifest], None]:
+    """The policy of a key file, for starts. Raises as `signer_in`."""
+    return verifier(files.read_small(path, _LARGEST_KEY))
 
 
 def generate() -> KeyPair:

@@ -133,6 +133,5 @@ def _try_key(sign_key: Path) -> None:
     Any other start goes on without its signature. Raises BadInputError, GlowplugError (`missing-extra`), OSError.
     """
     from glowplug.cache import sign
-    from glowplug.core import files
 
-    sign.signer(files.read_small(sign_key, 1 << 16))
+    sign.signer_in(sign_key)

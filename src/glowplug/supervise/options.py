@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-DEFAULT_CACHE_ROOT: Final = "/compile-cache"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from glowplug.core import files
 from glowplug.core.documents.start import RestoreOutcome, RestoreResult
 from glowplug.core.errors import GlowplugError, UsageError
 from glowplug.engines import command as commands
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from glowplug.supervise.options import RunOptions
 
 _EMPTY_TREE = Tree(EMPTY, (), ())
-_LARGEST_KEY: Final = 1 << 16
 _STALE_SECONDS: Final = 60.0
 
 
@@ -298,7 +296,7 @@ def _policy(options: RunOptions) -> Callable[..., None] | None:
         return None
     from glowplug.cache import sign
 
-    return sign.verifier(files.read_small(options.verify_key, _LARGEST_KEY))
+    return sign.verifier_in(options.verify_key)
 
 
 def _indexed(prepared: Prepared, say: Callable[[str], None]) -> Prepared:

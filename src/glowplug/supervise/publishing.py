@@ -8,7 +8,7 @@ from glowplug.cache import parts as parts_of
 from glowplug.cache import publish as publishing
 from glowplug.cache.bundle import Cleaning
 from glowplug.cache.format import Rejection
-from glowplug.core import files, redact
+from glowplug.core import redact
 from glowplug.core.documents.start import Compile, PublishOutcome, PublishResult, RestoreOutcome
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from glowplug.supervise.options import RunOptions
     from glowplug.supervise.prepare import Prepared
 
-_LARGEST_KEY = 1 << 16
 _NOTHING = {
     Compile.DISABLED: "compile_disabled",
     Compile.UNKNOWN: "verdict_unknown",
@@ -119,4 +118,4 @@ def _signer(options: RunOptions) -> Signer | None:
         return None
     from glowplug.cache import sign
 
-    return sign.signer(files.read_small(options.sign_key, _LARGEST_KEY))
+    return sign.signer_in(options.sign_key)

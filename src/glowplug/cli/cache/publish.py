@@ -24,9 +24,11 @@ from glowplug.core.errors import BadInputError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from glowplug.cache.sign import Signer
     from glowplug.core.documents.fingerprint import Key
     from glowplug.engines.adapter import Adapter, Launch
     from glowplug.observe.new import Tree
+    from glowplug.store.contract import Store
 
 
 @click.command(
@@ -108,7 +110,7 @@ def _launch(key: Key) -> Launch:
 
 
 def _publish(
-    found: _Found, key: Key, guards: Mapping[str, str], store: object, session: Session, sign: object
+    found: _Found, key: Key, guards: Mapping[str, str], store: Store, session: Session, sign: Signer | None
 ) -> PublishResult:
     from glowplug.cache import parts, publish
     from glowplug.cache.bundle import Cleaning
@@ -117,13 +119,13 @@ def _publish(
     before = (found.root / ".glowplug").exists()
     try:
         return publish.publish(
-            store,  # type: ignore[arg-type]
+            store,
             key,
             guards,
             parts.of_entries(found.tree.entries, found.tree, found.root),
             deadline=session.deadline,
             cleaning=Cleaning(found.adapter.redact, redact.secret_values(os.environ)),
-            sign=sign,  # type: ignore[arg-type]
+            sign=sign,
             doubt=True,
         )
     finally:

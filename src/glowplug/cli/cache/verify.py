@@ -12,10 +12,14 @@ from glowplug.cli.output import Output, output_option
 from glowplug.core.documents import codec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from glowplug.cache.format import Manifest
     from glowplug.cache.verify import Verified
     from glowplug.store.contract import Store
+
+    Policy = Callable[[Manifest], None]
 
 
 @click.command(
@@ -51,7 +55,7 @@ def command(
         raise error
 
 
-def _verify(session: Session, store: Store, key: str | None, signed: object, *, deep: bool) -> Verified:
+def _verify(session: Session, store: Store, key: str | None, signed: Policy | None, *, deep: bool) -> Verified:
     from glowplug.cache.verify import Verified, verify
 
     if key is not None:
@@ -67,7 +71,7 @@ def _verify(session: Session, store: Store, key: str | None, signed: object, *, 
             session.deadline,
             digits=digits,
             deep=deep,
-            policy=signed,  # type: ignore[arg-type]
+            policy=signed,
         )
         total = Verified(
             total.keys + found.keys,
