@@ -208,7 +208,7 @@ def _sockets_in_tmp(ports: Sequence[int]) -> list[Path]:
     """Sockets that SeaweedFS makes in /tmp whatever it is told, and leaves there when it is killed."""
     master_grpc, volume_grpc, filer_grpc, s3_grpc = ports[1], ports[3], ports[5], ports[6]
     named = {"master": master_grpc, "volume": volume_grpc, "filer": filer_grpc, "s3": s3_grpc}
-    return [Path(f"/tmp/seaweedfs-{name}-grpc-{port}.sock") for name, port in named.items()]  # noqa: S108
+    return [Path(f"/tmp/seaweedfs-{name}-grpc-{port}.sock") for name, port in named.items()]  # noqa: S108 - where weed puts them
 
 
 def _identities() -> dict[str, object]:
