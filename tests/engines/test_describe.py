@@ -6,7 +6,7 @@ import dataclasses
 
 from glowplug.core.documents.fingerprint import GUARDS, Key
 from glowplug.engines.describe import cache_key
-from glowplug.engines.tables import table
+from glowplug.core.tables import table
 
 
 def test_everything_is_described() -> None:

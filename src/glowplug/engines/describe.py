@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from glowplug.core.documents.fingerprint import GUARDS, KEY_VERSION
-from glowplug.engines.tables import source, table
+from glowplug.core.tables import source, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

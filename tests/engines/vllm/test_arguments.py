@@ -222,7 +222,7 @@ def test_environment_of_the_key() -> None:
 
 
 def test_every_argument_of_the_key_is_an_option() -> None:
-    from glowplug.engines.tables import table
+    from glowplug.core.tables import table
 
     assert set(key_arguments()) <= {row["name"] for row in table("glowplug.engines.vllm", "options")}
 

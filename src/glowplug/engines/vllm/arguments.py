@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Final, Optional
 
 from glowplug.core.errors import UsageError
-from glowplug.engines.tables import Row, table
+from glowplug.core.tables import Row, table
 from glowplug.engines.vllm import config_file
 
 if TYPE_CHECKING:

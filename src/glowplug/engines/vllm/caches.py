@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Optional
 from glowplug.engines import inductor
 from glowplug.engines.adapter import Entry, Launch, Placement, Reach
 from glowplug.engines.places import home_and_temporary, placed
-from glowplug.engines.tables import table
+from glowplug.core.tables import table
 from glowplug.engines.temporary import is_lock, is_unfinished
 from glowplug.engines.versions import parts, within
 from glowplug.engines.vllm import keys

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Optional
 from glowplug.core.documents.fingerprint import Layout
 from glowplug.engines.adapter import Invocation, Launch
 from glowplug.engines.command import is_python, python_program
-from glowplug.engines.tables import table
+from glowplug.core.tables import table
 from glowplug.engines.vllm.arguments import Arguments, ReadText, canonical_json, parse
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core import redact
 from glowplug.core.errors import BadInputError
-from glowplug.engines.tables import Row, table
+from glowplug.core.tables import Row, table
 from glowplug.engines.versions import parts, within
 
 if TYPE_CHECKING:

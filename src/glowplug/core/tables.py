@@ -1,4 +1,4 @@
-"""CSV tables that ship with an adapter. Read through the loader, so that they are found inside a zip archive too."""
+"""CSV tables that ship with a package. Read through the loader, so that they are found inside a zip archive too."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Read-only answers about what is outside."""

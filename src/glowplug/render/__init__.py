@@ -1,0 +1,1 @@
+"""Manifests ready to apply, one file a kind."""
