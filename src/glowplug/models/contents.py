@@ -1,4 +1,4 @@
-"""A model as an engine would load it: sizes, tensors, configuration, and what will go wrong. Data only; `models/read.py` fills it."""
+"""A model as an engine would load it: sizes, tensors, configuration, what will go wrong. `models/read.py` fills it in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something about a model or a plan that a person should know. `rule` is stable; it is the lint rule's name where one exists."""
+    """Something about a model or a plan that a person should know. `rule` is stable: a lint rule's name where one exists."""
 
     rule: str
     severity: Severity

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from glowplug.models.contents import Finding, Model
+if TYPE_CHECKING:
+    from glowplug.models.contents import Finding, Model
 
 
 @dataclass(frozen=True)
