@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from glowplug.core.documents.fingerprint import GUARDS, Key
-from glowplug.engines.describe import cache_key
 from glowplug.core.tables import table
+from glowplug.engines.describe import cache_key
 
 
 def test_everything_is_described() -> None:

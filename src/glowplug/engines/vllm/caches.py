@@ -18,10 +18,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Optional
 
+from glowplug.core.tables import table
 from glowplug.engines import inductor
 from glowplug.engines.adapter import Entry, Launch, Placement, Reach
 from glowplug.engines.places import home_and_temporary, placed
-from glowplug.core.tables import table
 from glowplug.engines.temporary import is_lock, is_unfinished
 from glowplug.engines.versions import parts, within
 from glowplug.engines.vllm import keys

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.core.documents.fingerprint import Layout
+from glowplug.core.tables import table
 from glowplug.engines.adapter import Invocation, Launch
 from glowplug.engines.command import is_python, python_program
-from glowplug.core.tables import table
 from glowplug.engines.vllm.arguments import Arguments, ReadText, canonical_json, parse
 
 if TYPE_CHECKING:
