@@ -153,6 +153,19 @@ CODES: Final[dict[str, Code]] = {
         "A secret of this environment occurs in an artifact.", "it is not published; see docs/security.md"
     ),
     "engine-unknown": Code("No adapter knows this engine.", "name one with --engine"),
+    "unknown-instance": Code(
+        "The catalogue has no instance type of this name.",
+        "name a GPU instance type of EC2, or describe the machine with --gpu and --gpu-count",
+    ),
+    "unknown-gpu": Code(
+        "The catalogue has no GPU of this name.",
+        "write the name as NVML, a node label, Karpenter or EC2 spells it, such as h100-80gb",
+    ),
+    "ambiguous-gpu": Code("Several cards go by this name.", "write the card with its memory, such as a100-80gb"),
+    "partial-gpu": Code(
+        "The name is that of a MIG part of a GPU, not of a whole one.",
+        "name the whole card; parts cannot be planned for",
+    ),
     "internal": Code("A fault of glowplug's own.", "please report it with the output of `glowplug --version`"),
 }
 

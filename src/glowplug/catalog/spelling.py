@@ -1,0 +1,40 @@
+"""How names are compared, and what a person may have meant by one that is not known."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LONGEST: Final = 100  # no name of the catalogue is longer; difflib takes minutes for a name of a million letters
+_CUTOFF: Final = 0.6
+_BETWEEN: Final = re.compile(r"[\W_]+", re.ASCII)
+
+
+def folded(name: str) -> str:
+    """A name without its case and with one `-` for whatever separates its words: `NVIDIA H100 80GB` → `nvidia-h100-80gb`."""
+    return _BETWEEN.sub("-", name[: LONGEST + 1].lower()).strip("-")
+
+
+def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The known names that are most like this one, the best first; none where nothing is alike."""
+    if len(name) > LONGEST:
+        return []
+    return difflib.get_close_matches(name, list(known), count, _CUTOFF)
+
+
+def shown(name: str) -> str:
+    """A name as part of a message: quoted, printable and not endless."""
+    return repr(name if len(name) <= LONGEST else name[:LONGEST] + "…")
+
+
+def did_you_mean(names: Iterable[str]) -> str:
+    """`did you mean p5.4xlarge or p5.48xlarge?`, "" without a name."""
+    several = list(dict.fromkeys(names))
+    if not several:
+        return ""
+    *first, last = several
+    return f"did you mean {', '.join(first)} or {last}?" if first else f"did you mean {last}?"

@@ -1,0 +1,109 @@
+"""Environment variables that the Run:ai Model Streamer reads, with what it does to a value. Data: data/streamer.csv."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Final
+
+from glowplug.catalog import spelling
+from glowplug.catalog.releases import version_key
+from glowplug.core.tables import table
+
+_PREFIXES: Final = ("RUNAI_", "AWS_", "AZURE_", "STREAMER_")
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One variable.
+
+    `type` is integer, float, boolean, enum, list, text, path or url; `values` are those of an enum. `default`, `minimum` and
+    `maximum` hold for the newest version, numbers in `unit`; None where there is none. `since` is the first version with the
+    variable, "" where no version is known to lack it; `until` the first one without it, "" while it lives. `clamping` says what
+    happens to values out of bounds.
+    """
+
+    name: str
+    type: str
+    default: str
+    unit: str
+    since: str
+    until: str
+    minimum: float | None
+    maximum: float | None
+    values: tuple[str, ...]
+    clamping: str
+    what: str
+    source: str
+    date: str
+
+    @property
+    def dead(self) -> bool:
+        """Whether the newest version no longer reads it."""
+        return self.until != ""
+
+    @property
+    def default_number(self) -> float | None:
+        """The default as a number, None where it is none."""
+        return _number(self.default) if self.type in ("integer", "float") else None
+
+    def known_to(self, version: str) -> bool:
+        """Whether that version of the streamer reads it."""
+        wanted = version_key(version)
+        begun = not self.since or version_key(self.since) <= wanted
+        return begun and not (self.until and version_key(self.until) <= wanted)
+
+
+@functools.cache
+def variables() -> tuple[Variable, ...]:
+    """All of them, dead ones too."""
+    return tuple(
+        Variable(
+            name=row["name"],
+            type=row["type"],
+            default=row["default"],
+            unit=row["unit"],
+            since=row["since"],
+            until=row["until"],
+            minimum=_number(row["minimum"]),
+            maximum=_number(row["maximum"]),
+            values=tuple(row["values"].split()),
+            clamping=row["clamping"],
+            what=row["what"],
+            source=row["source"],
+            date=row["date"],
+        )
+        for row in table("glowplug.catalog", "streamer")
+    )
+
+
+def variable(name: str) -> Variable | None:
+    """The variable of exactly that name, None where the streamer reads none (names are case-sensitive)."""
+    return _by_name().get(name)
+
+
+def nearest(name: str) -> str | None:
+    """The living variable that a misspelt name most likely means; None for a name that is right, or like none of them."""
+    if name in _by_name() or name in _others():
+        return None
+    spelled = name.strip().upper()
+    if not spelled.startswith(_PREFIXES) and not spelling.nearest(spelled.partition("_")[0] + "_", _PREFIXES, 1):
+        return None
+    living = [one.name for one in variables() if not one.dead]
+    return next(iter(spelling.nearest(spelled, living, 1)), None)
+
+
+@functools.cache
+def _by_name() -> dict[str, Variable]:
+    return {one.name: one for one in variables()}
+
+
+def _others() -> frozenset[str]:
+    return frozenset()
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
