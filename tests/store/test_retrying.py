@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,24 +20,14 @@ from glowplug.core.errors import (
 from glowplug.store.contract import Meta, Object
 from glowplug.store.readonly import ReadOnly
 from glowplug.store.retrying import PATIENT, Policy, Retrying
+from tests.clocks import Held
 
 
-@dataclass
-class Held:
-    """A clock that moves when somebody sleeps."""
+@dataclass(frozen=True)
+class Silence:
+    """No answer for so many seconds, or until the deadline where that comes first."""
 
-    at: float = 0.0
-    slept: list[float] = field(default_factory=list)
-
-    def now(self) -> float:
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.at += seconds
+    seconds: float = 1000.0
 
 
 class Scripted:
@@ -45,47 +35,52 @@ class Scripted:
 
     url = "memory://"
 
-    def __init__(self, *script: GlowplugError | bytes) -> None:
+    def __init__(self, *script: GlowplugError | bytes | Silence) -> None:
         self.script = list(script)
         self.calls: list[str] = []
 
-    def _next(self, name: str) -> bytes:
+    def _next(self, name: str, deadline: Deadline) -> bytes:
         self.calls.append(name)
+        deadline.check(name)
         step = self.script.pop(0)
+        if isinstance(step, Silence):
+            deadline.clock.sleep(min(step.seconds, deadline.remaining()))
+            deadline.check(name)
+            raise UnavailableError("no answer in time", code="timeout")
         if isinstance(step, GlowplugError):
             raise step
         return step
 
     def get(self, path: str, deadline: Deadline, *, max_bytes: int = 1 << 20) -> Object:
-        data = self._next("get")
+        data = self._next("get", deadline)
         return Object(data, Meta(path, len(data), 0.0, "v"))
 
     def stream(self, path: str, deadline: Deadline, *, chunk_bytes: int = 1 << 20) -> Iterator[bytes]:
         """A content that ends in `!` breaks off there."""
-        data = self._next("stream")
+        data = self._next("stream", deadline)
         for number in range(len(data)):
             if data[number : number + 1] == b"!":
                 raise UnavailableError("broken off")
             yield data[number : number + 1]
 
     def head(self, path: str, deadline: Deadline) -> Meta | None:
-        return Meta(path, len(self._next("head")), 0.0, "v")
+        return Meta(path, len(self._next("head", deadline)), 0.0, "v")
 
     def list(self, prefix: str, deadline: Deadline) -> Iterator[Meta]:
         for piece in self.stream(prefix, deadline):
             yield Meta(piece.decode(), 0, 0.0, "v")
 
     def put(self, path: str, source: bytes | Path, deadline: Deadline) -> None:
-        self._next("put")
+        self._next("put", deadline)
 
     def put_new(self, path: str, data: bytes, deadline: Deadline) -> str:
-        return self._next("put_new").decode()
+        return self._next("put_new", deadline).decode()
 
     def put_if(self, path: str, data: bytes, version: str, deadline: Deadline) -> str:
-        return self._next("put_if").decode()
+        return self._next("put_if", deadline).decode()
 
     def delete(self, path: str, deadline: Deadline) -> None:
-        self._next("delete")
+        self._next("delete", deadline)
 
 
 BUSY = UnavailableError("503")
@@ -135,6 +130,57 @@ def test_no_wait_goes_beyond_the_deadline(name: str) -> None:
     with pytest.raises(UnavailableError, match="503"):
         CALLS[name](Retrying(inner, Policy(attempts=20), lambda: 1.0), Deadline.after(1.0, clock))
     assert clock.at <= 1.0
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("script", [[BUSY, Silence()], [Silence(3), BUSY, BUSY, Silence()]], ids=["first", "later"])
+def test_a_deadline_that_passes_in_the_middle_of_a_try_names_the_failure_before_it(
+    name: str, script: list[GlowplugError | Silence]
+) -> None:
+    with pytest.raises(UnavailableError, match=r"^503 \(out of time while trying again\)$") as caught:
+        run(Scripted(*script), name, seconds=9)
+    assert caught.value.code == BUSY.code
+    assert caught.value.hint == BUSY.hint
+    assert isinstance(caught.value.__cause__, UnavailableError)
+    assert caught.value.__cause__.code == "timeout"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_pause_of_the_machine_that_eats_the_deadline_changes_no_cause(name: str) -> None:
+    """The sleep before the second try takes far longer than was asked for."""
+
+    class Pausing(Held):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds + 100)
+
+    inner = Scripted(BUSY, b"x")
+    with pytest.raises(UnavailableError, match="503"):
+        CALLS[name](Retrying(inner, PATIENT, lambda: 1.0), Deadline.after(9, Pausing()))
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("script", [[Silence()], [BUSY, Silence(3), Silence()]], ids=["alone", "after a failure"])
+def test_silence_is_a_cause_of_its_own(name: str, script: list[GlowplugError | Silence]) -> None:
+    """Nothing was heard for as long as a try has: what failed before that is not what is the matter now."""
+    with pytest.raises(UnavailableError) as caught:
+        run(Scripted(*script), name, seconds=9)
+    assert caught.value.code == "timeout"
+    assert "503" not in str(caught.value)
+
+
+def test_what_was_overcome_is_no_cause() -> None:
+    """A stream that got further after a failure and then ran out of time was too slow, not refused."""
+
+    class Slow(Scripted):
+        def stream(self, path: str, deadline: Deadline, *, chunk_bytes: int = 1 << 20) -> Iterator[bytes]:
+            yield self._next("stream", deadline)
+            deadline.clock.sleep(deadline.remaining())
+            deadline.check("reading")
+
+    with pytest.raises(UnavailableError) as caught:
+        run(Slow(BUSY, b"abc"), "stream")
+    assert caught.value.code == "timeout"
+    assert "503" not in str(caught.value)
 
 
 def test_what_the_server_asks_for_is_waited() -> None:

@@ -9,7 +9,8 @@
   AccessDeniedError with code `read-only-store` for both: it is read-only, and says so.
 - `put` stores unconditionally; it is for immutable objects named by their content.
 - A write whose answer was lost may have happened. Callers decide by reading again.
-- Everything that waits takes a `Deadline` and ends by it, retries included: UnavailableError (`timeout`).
+- Everything that waits takes a `Deadline` and ends by it, retries included: UnavailableError, with the code `timeout`, or with
+  that of the fault that was being waited out when the deadline passed.
 - Failures are NotFoundError, ConflictError, AccessDeniedError, UnavailableError (throttled, refused, slow), each with the code
   that names the cause, or IntegrityError where the back end itself finds a checksum wrong. `no-bucket`, `wrong-region`,
   `no-credentials` and `access-denied` are AccessDeniedError: no answer to what was asked, and no use in trying again; so

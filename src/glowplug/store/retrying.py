@@ -9,7 +9,8 @@ Only UnavailableError is repeated: throttled, refused, broken off, or silent for
 with the connection open costs one attempt, not the whole deadline). Waits double from `first_wait` and are drawn at
 random between half and the whole, so that a fleet that failed together does not come back together; `retry_after` is
 honoured. A wait that would not end before the deadline is not begun: the error is raised at once, with the cause in it
-rather than "timeout".
+rather than "timeout". For the same reason a try that the deadline cuts short does not speak for the store: what is raised is
+the failure before it, with "out of time" behind it. Only a try that had its time and heard nothing is a cause of its own.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class Retrying:
         IntegrityError instead of becoming a mixture.
         """
         seen = hashlib.sha256()
-        given = failures = 0
+        given = 0
+        failed = _Failures(self._policy, self._draw, deadline)
         while True:
             fresh = False
             try:
@@ -85,8 +87,7 @@ class Retrying:
                     given += len(piece)
                     yield piece
             except UnavailableError as error:
-                failures = 1 if fresh else failures + 1
-                self._wait_or_raise(error, failures, deadline)
+                failed.wait_or_raise(error, progress=fresh)
             else:
                 return
 
@@ -98,7 +99,7 @@ class Retrying:
         """Begun again where it broke off; a path is handed out once."""
         paths.check_prefix(prefix)
         seen: set[str] = set()
-        failures = 0
+        failed = _Failures(self._policy, self._draw, deadline)
         while True:
             before = len(seen)
             try:
@@ -107,8 +108,7 @@ class Retrying:
                         seen.add(meta.path)
                         yield meta
             except UnavailableError as error:
-                failures = 1 if len(seen) > before else failures + 1
-                self._wait_or_raise(error, failures, deadline)
+                failed.wait_or_raise(error, progress=len(seen) > before)
             else:
                 return
 
@@ -129,22 +129,52 @@ class Retrying:
         self._repeat(lambda limit: self._inner.delete(path, limit), deadline)
 
     def _repeat(self, attempt: Callable[[Deadline], T], deadline: Deadline) -> T:
-        failures = 0
+        failed = _Failures(self._policy, self._draw, deadline)
         while True:
             try:
                 return attempt(deadline.at_most(self._policy.attempt_seconds))
             except UnavailableError as error:
-                failures += 1
-                self._wait_or_raise(error, failures, deadline)
+                failed.wait_or_raise(error)
 
-    def _wait_or_raise(self, error: UnavailableError, failures: int, deadline: Deadline) -> None:
-        if failures >= self._policy.attempts or error.code in _HOPELESS:
+
+class _Failures:
+    """What one call has met so far: how often in a row, and what the last of them said."""
+
+    def __init__(self, policy: Policy, draw: Callable[[], float], deadline: Deadline) -> None:
+        self._policy = policy
+        self._draw = draw
+        self._deadline = deadline
+        self._count = 0
+        self._last: UnavailableError | None = None
+
+    def wait_or_raise(self, error: UnavailableError, *, progress: bool = False) -> None:
+        """Sleep before the next try, or raise what there is to say. `progress`: the try got further than the one before."""
+        if progress:
+            self._count, self._last = 0, None
+        if self._last is not None and error.code == "timeout" and self._deadline.passed():
+            raise _cut_short(self._last) from error
+        self._count += 1
+        self._last = error
+        policy = self._policy
+        if self._count >= policy.attempts or error.code in _HOPELESS:
             raise error
-        wait = min(self._policy.longest_wait, self._policy.first_wait * 2 ** (failures - 1)) * (0.5 + self._draw() / 2)
+        wait = min(policy.longest_wait, policy.first_wait * 2 ** (self._count - 1)) * (0.5 + self._draw() / 2)
         wait = max(wait, error.retry_after or 0.0)
-        if wait >= deadline.remaining():
+        if wait >= self._deadline.remaining():
             raise error
-        deadline.clock.sleep(wait)
+        self._deadline.clock.sleep(wait)
+
+
+def _cut_short(cause: UnavailableError) -> UnavailableError:
+    """The error of a deadline that passed while `cause` was waited out."""
+    if cause.code == "timeout":
+        return cause
+    return UnavailableError(
+        f"{cause.message} (out of time while trying again)",
+        code=cause.code,
+        hint=cause.hint,
+        retry_after=cause.retry_after,
+    )
 
 
 def _rest(pieces: Iterator[bytes], skip: int, digest: bytes, path: str) -> Iterator[bytes]:
