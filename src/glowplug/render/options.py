@@ -32,6 +32,14 @@ _IMAGE: Final = re.compile(
     r"[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?(:\d+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?",
     re.ASCII,
 )
+_CLUSTER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_ROLE_NAME: Final = re.compile(r"[A-Za-z0-9_+=,.@-]{1,64}")
+_VPC: Final = re.compile(r"vpc-[0-9a-f]{8,17}")
+_ROUTE_TABLE: Final = re.compile(r"rtb-[0-9a-f]{8,17}")
+_KMS_KEY: Final = re.compile(
+    r"(arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/)?(mrk-[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+)
+_OIDC: Final = re.compile(r"oidc\.eks\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/id/[A-Z0-9]+")
 _STORE: Final = re.compile(r"(s3|gs|az|file)://[^\s\x00-\x1f\x7f?#]+")
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _PREFIX_LENGTH: Final = 52
@@ -62,6 +70,10 @@ class Options:
     the cache store, None where none was named. `region` is AWS's, None where unknown. `publish_from` are
     `NAMESPACE[/SERVICEACCOUNT]` that the agent publishes for. `role_arn` annotates service accounts for IRSA.
 
+    Of the account and the cluster, each None where it was not given: `cluster` is the EKS cluster's name, `node_role` the name of
+    the role that nodes have, `vpc` and `route_tables` where the S3 endpoint goes, `kms_key` the key that encrypts model and
+    store (ARN or id), `oidc_provider` the cluster's issuer without `https://` (roles then trust it, else EKS Pod Identity).
+
     Raises UsageError for whatever Kubernetes, AWS or the engine's command line would take for something else.
     """
 
@@ -85,6 +97,12 @@ class Options:
     role_arn: str | None = None
     publish_from: tuple[str, ...] = field(default=())
     ami: str = "al2023"
+    cluster: str | None = None
+    node_role: str | None = None
+    vpc: str | None = None
+    route_tables: tuple[str, ...] = field(default=())
+    kms_key: str | None = None
+    oidc_provider: str | None = None
 
     def __post_init__(self) -> None:
         """Every field against its rule."""
@@ -107,6 +125,17 @@ class Options:
         _demand(self.glowplug_image or None, _IMAGE, "--glowplug-image", "registry/repository:tag or …@sha256:digest")
         _demand(self.region, _REGION, "--region", "a region of AWS such as eu-central-1")
         _demand(self.role_arn, _ROLE, "--role-arn", "arn:aws:iam::ACCOUNT:role/NAME")
+        _demand(
+            self.cluster, _CLUSTER, "--cluster", "the name of an EKS cluster: letters, digits, `-` and `_`, at most 100"
+        )
+        _demand(self.node_role, _ROLE_NAME, "--node-role", "the name of an IAM role, without path or ARN")
+        _demand(self.vpc, _VPC, "--vpc", "the id of a VPC such as vpc-0123456789abcdef0")
+        for table in self.route_tables:
+            _demand(table, _ROUTE_TABLE, "--route-table", "the id of a route table such as rtb-0123456789abcdef0")
+        _demand(self.kms_key, _KMS_KEY, "--kms-key", "the ARN or id of a KMS key (IAM policies cannot name an alias)")
+        _demand(
+            self.oidc_provider, _OIDC, "--oidc-provider", "the cluster's issuer, oidc.eks.REGION.amazonaws.com/id/ID"
+        )
         if self.store is not None and not _STORE.fullmatch(self.store):
             raise UsageError(f"--store: not the address of a store: {self.store!r}", code="bad-store-url")
         for entry in self.publish_from:
