@@ -129,6 +129,8 @@ CODES: Final[dict[str, Code]] = {
     ),
     "unavailable": Code("The store or service does not answer.", "check the network path and the endpoint"),
     "timeout": Code("The deadline passed before the answer came.", "raise the timeout, or look at the network path"),
+    "throttled": Code("The service asks for patience: too many requests of this account.", "try again in a minute"),
+    "no-region": Code("No AWS region is known, or what was given is none.", "set AWS_REGION, or give --region"),
     "no-bucket": Code("The bucket does not exist.", "check the name and the region of the store"),
     "wrong-region": Code("The bucket is in another region.", "set AWS_REGION to the region of the bucket"),
     "read-only-store": Code(
