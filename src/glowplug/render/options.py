@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 CACHE_ROOT: Final = "/compile-cache"
 AGENT_NAMESPACE: Final = "glowplug-system"
 AGENT_ACCOUNT: Final = "glowplug-agent"
+STARTUP_TAINT: Final = "glowplug.dev/prewarming"
+# Cluster Autoscaler, which scales node groups, takes a taint for one that goes away only by this prefix.
+AUTOSCALER_STARTUP_TAINT: Final = "startup-taint.cluster-autoscaler.kubernetes.io/glowplug-prewarming"
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SERVICE: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -151,6 +154,11 @@ class Options:
     def trust_domain(self) -> str:
         """The domain of what this workload restores and publishes: the namespace, where none was named."""
         return self.domain or self.namespace
+
+    @property
+    def startup_taint(self) -> str:
+        """The key of the taint that keeps inference pods off a node until the agent has warmed it (shared mode)."""
+        return AUTOSCALER_STARTUP_TAINT if self.compute is Compute.NODEGROUP else STARTUP_TAINT
 
     @property
     def account(self) -> str | None:
