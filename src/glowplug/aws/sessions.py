@@ -1,0 +1,236 @@
+"""boto3, made to end: every question is asked under the caller's deadline, every refusal becomes an error of `core/errors.py`.
+
+boto3 finds credentials and endpoints by its own chain (profiles, SSO, IRSA, Pod Identity, `AWS_ENDPOINT_URL_EC2`), with one
+exception: it does not know `AWS_REGION`, which is the only region variable that EKS promises, so the region is found here. Its
+timeouts are per read and know nothing of name resolution or of a login helper that hangs; hence each question is asked in a thread
+of its own and waited for until the deadline. What overruns is left behind: a daemon, which ends by boto3's own timeouts.
+
+Nothing here writes. `aws/network.py` holds the list of all actions, which is also the IAM policy in the documentation.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from glowplug.core.errors import AccessDeniedError, GlowplugError, NotFoundError, UnavailableError, UsageError
+from glowplug.core.printable import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from glowplug.core.clock import Deadline
+
+T = TypeVar("T")
+
+POLICY: Final = "docs/howto/check-the-network.md"
+
+_CONNECT_SECONDS: Final = 3
+_READ_SECONDS: Final = 10
+_ATTEMPTS: Final = 4
+_PAGE: Final = 200
+_SHOWN: Final = 300
+
+_DENIED: Final = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "UnauthorizedOperation",
+        "UnauthorizedException",
+        "Client.UnauthorizedOperation",
+    }
+)
+_WRONG_KEYS: Final = frozenset(
+    {
+        "AuthFailure",
+        "IncompleteSignature",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "MissingAuthenticationToken",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+_EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"})
+_THROTTLED: Final = frozenset(
+    {
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+_ABSENT: Final = frozenset({"ResourceNotFoundException"})
+
+
+class Session:
+    """One region's control planes, asked by whoever boto3 finds. Safe for one thread."""
+
+    def __init__(self, session: Any, region: str, deadline: Deadline) -> None:
+        self._session = session
+        self._deadline = deadline
+        self._clients: dict[str, Any] = {}
+        self.region = region
+
+    def ask(self, service: str, action: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """One answer. `action` is boto3's method, `describe_cluster`. Raises as `pages`."""
+
+        def work() -> Mapping[str, Any]:
+            answer: Mapping[str, Any] = getattr(self._client(service), action)(**arguments)
+            return answer
+
+        return self._bounded(service, action, work)
+
+    def pages(self, service: str, action: str, key: str, arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The items of `key` over all pages of an answer.
+
+        Raises AccessDeniedError (`access-denied`, `no-credentials`), NotFoundError, UnavailableError (`timeout`, `throttled`).
+        """
+
+        def work() -> list[Mapping[str, Any]]:
+            paginator = self._client(service).get_paginator(action)
+            found: list[Mapping[str, Any]] = []
+            for page in paginator.paginate(**arguments, PaginationConfig={"PageSize": _PAGE}):
+                found += [item for item in page.get(key) or () if isinstance(item, dict)]
+                self._deadline.check(f"asking AWS ({permission(service, action)})")
+            return found
+
+        return self._bounded(service, action, work)
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            from botocore.config import Config
+
+            self._clients[service] = self._session.client(
+                service,
+                region_name=self.region,
+                config=Config(
+                    connect_timeout=_CONNECT_SECONDS,
+                    read_timeout=_READ_SECONDS,
+                    retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+                    user_agent_extra="glowplug",
+                ),
+            )
+        return self._clients[service]
+
+    def _bounded(self, service: str, action: str, work: Callable[[], T]) -> T:
+        doing = f"asking AWS ({permission(service, action)})"
+        self._deadline.check(doing)
+        done = threading.Event()
+        values: list[T] = []
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                values.append(work())
+            except BaseException as error:  # noqa: BLE001 - translated in the thread that waits
+                errors.append(error)
+            finally:
+                done.set()
+
+        threading.Thread(target=run, name="glowplug-aws", daemon=True).start()
+        if not done.wait(min(self._deadline.remaining(), threading.TIMEOUT_MAX)):
+            raise UnavailableError(f"out of time while {doing}", code="timeout")
+        if errors:
+            raise translate(errors[0], service, action) from errors[0]
+        return values[0]
+
+
+def connect(environ: Mapping[str, str], deadline: Deadline, region: str = "") -> Session:
+    """A session in `region`, else that of AWS_REGION, AWS_DEFAULT_REGION or the profile. Nothing is asked of AWS yet.
+
+    Raises GlowplugError (`missing-extra`), UsageError (`no-region`), AccessDeniedError (`no-credentials`: no such profile).
+    """
+    if importlib.util.find_spec("boto3") is None:
+        raise GlowplugError(
+            "asking AWS for subnets and route tables needs boto3, which is not installed",
+            code="missing-extra",
+            hint="install glowplug with the extra `aws`",
+        )
+    import boto3.session  # 200 ms that only this command pays
+    import botocore.exceptions
+
+    wanted = region or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or None
+    try:
+        session = boto3.session.Session(region_name=wanted)
+        found = wanted or session.region_name
+    except botocore.exceptions.BotoCoreError as error:
+        raise translate(error, "", "") from error
+    if not found:
+        raise UsageError("no AWS region is known", code="no-region")
+    if not all(character.isalnum() or character == "-" for character in found):
+        raise UsageError(f"not a region: {found!r}", code="no-region")
+    return Session(session, str(found), deadline)
+
+
+def permission(service: str, action: str) -> str:
+    """The IAM action of boto3's method: `ec2:DescribeVpcEndpoints`."""
+    return f"{service}:{''.join(part.capitalize() for part in action.split('_'))}"
+
+
+def translate(error: BaseException, service: str, action: str) -> GlowplugError:
+    """The error that says what somebody can do about an exception of boto3's; whatever is not known is unavailable."""
+    from botocore import exceptions as aws
+
+    asked = f" ({permission(service, action)})" if service else ""
+    if isinstance(error, GlowplugError):
+        return error
+    if isinstance(error, aws.ClientError):
+        return _refusal(error, service, action)
+    words = _line(error)
+    if isinstance(error, (aws.NoRegionError,)):
+        return UsageError("no AWS region is known", code="no-region")
+    if isinstance(error, (aws.ProfileNotFound, aws.NoCredentialsError, aws.PartialCredentialsError)):
+        return AccessDeniedError(f"no credentials for AWS: {words}", code="no-credentials", hint=_NO_KEYS)
+    if _is(error, "SSOError", "SSOTokenLoadError", "TokenRetrievalError", "UnauthorizedSSOTokenError", "LoginError"):
+        return AccessDeniedError(f"no credentials for AWS: {words}", code="no-credentials", hint=_SIGN_IN)
+    if isinstance(error, (aws.CredentialRetrievalError, aws.RefreshWithMFAUnsupportedError)):
+        return AccessDeniedError(f"no credentials for AWS: {words}", code="no-credentials", hint=_NO_KEYS)
+    if isinstance(error, (aws.ConnectTimeoutError, aws.ReadTimeoutError)):
+        return UnavailableError(f"AWS does not answer in time{asked}: {words}", code="timeout")
+    if isinstance(error, aws.HTTPClientError):
+        return UnavailableError(f"AWS cannot be reached{asked}: {words}")
+    return UnavailableError(f"AWS gives no usable answer{asked}: {words}")
+
+
+_NO_KEYS: Final = (
+    "set AWS_PROFILE or AWS_ACCESS_KEY_ID, or run it where a role is (an instance, a pod with a service account)"
+)
+_SIGN_IN: Final = "sign in again: aws sso login"
+
+
+def _refusal(error: Any, service: str, action: str) -> GlowplugError:
+    said: Mapping[str, Any] = error.response.get("Error") or {}
+    code, message = str(said.get("Code") or ""), str(said.get("Message") or "")
+    status = (error.response.get("ResponseMetadata") or {}).get("HTTPStatusCode")
+    asked = permission(service, action)
+    words = _line(f"{code}: {message}" if message else code)
+    if code in _DENIED:
+        hint = f"allow {asked} for this identity; all that is needed is the read-only policy in {POLICY}"
+        return AccessDeniedError(f"AWS refuses {asked}: {words}", hint=hint)
+    if code in _EXPIRED:
+        return AccessDeniedError(f"AWS refuses {asked}: {words}", hint="the credentials have expired; get new ones")
+    if code in _WRONG_KEYS:
+        return AccessDeniedError(
+            f"AWS refuses {asked}: {words}", hint="the credentials are wrong or of another account"
+        )
+    if code in _ABSENT:
+        return NotFoundError(words)
+    if code in _THROTTLED:
+        return UnavailableError(f"AWS asks for patience with {asked}: {words}", code="throttled")
+    if status in (401, 403):
+        return AccessDeniedError(f"AWS refuses {asked}: {words}")
+    return UnavailableError(f"AWS gives no usable answer ({asked}): {words or status}")
+
+
+def _is(error: BaseException, *names: str) -> bool:
+    """Whether it is of one of these kinds, which some releases of botocore lack."""
+    return any(kind.__name__ in names for kind in type(error).__mro__)
+
+
+def _line(value: object) -> str:
+    return one_line(" ".join(str(value).split()))[:_SHOWN]
