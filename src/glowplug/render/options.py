@@ -165,6 +165,11 @@ class Options:
         """The service account of the pods, None for the namespace's default one."""
         return self.service_account
 
+    @property
+    def bake_account(self) -> str:
+        """The service account of the job that bakes: one of its own, since it may write to the store and pods may only read."""
+        return f"{self.name}-bake"
+
 
 def _demand(value: str | None, pattern: re.Pattern[str], option: str, rule: str) -> None:
     if value is not None and not pattern.fullmatch(value):
