@@ -139,6 +139,9 @@ CODES: Final[dict[str, Code]] = {
     "bad-store-url": Code(
         "The address of the store is not one.", "write s3://bucket/prefix, gs://…, az://… or file:///…"
     ),
+    "no-ranges": Code(
+        "The server sends whole objects where a part was asked for.", "use a server or proxy that honours HTTP ranges"
+    ),
     "missing-extra": Code("A part of glowplug is not installed.", ""),
     "integrity": Code("Bytes are not what their digest says.", "`glowplug cache verify --deep` finds what is damaged"),
     "bad-archive": Code(

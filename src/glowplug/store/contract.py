@@ -3,6 +3,9 @@
 - An object is bytes under a path. Paths are relative to the store's address, made of `[A-Za-z0-9._-]` parts joined by `/`
   (`store/paths.py`; anything else raises BadInputError). No path is another one's directory: `a` and `a/b` cannot both be objects.
 - An object appears whole or not at all, and a reader never sees a mixture of two versions.
+- `get_range` gives the bytes of the range that the object has: fewer than asked for where it ends sooner, none where it ends
+  before the range begins, and never more. They are of one version. A server that gives something else than the range (all of
+  the object, other bytes) is UnavailableError, `no-ranges` where it does not know ranges at all; what it sends is not kept.
 - `version` is an opaque token of one content (an ETag). Two equal tokens mean equal content.
 - `put_new` stores only where nothing was; `put_if` only where the version is still the given one. Of several that try at
   once exactly one succeeds, the others raise ConflictError. A store without conditional writes raises ConflictError-free
@@ -58,6 +61,13 @@ class Store(Protocol):
 
     def get(self, path: str, deadline: Deadline, *, max_bytes: int = 1 << 20) -> Object:
         """Read a small object. Raises NotFoundError; IntegrityError (`archive-limit`) beyond `max_bytes`."""
+        ...
+
+    def get_range(self, path: str, start: int, length: int, deadline: Deadline) -> bytes:
+        """The bytes from `start` on, at most `length` (1 or more) of them, held in memory. One request.
+
+        b"" where the object ends before `start`. Raises NotFoundError; BadInputError for a range that is none.
+        """
         ...
 
     def stream(self, path: str, deadline: Deadline, *, chunk_bytes: int = 1 << 20) -> Iterator[bytes]:

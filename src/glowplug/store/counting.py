@@ -67,6 +67,13 @@ class Counting:
         self._counter.add(bytes_read=len(found.data))
         return found
 
+    def get_range(self, path: str, start: int, length: int, deadline: Deadline) -> bytes:
+        """Handed on."""
+        self._counter.add(calls=1)
+        data = self._inner.get_range(path, start, length, deadline)
+        self._counter.add(bytes_read=len(data))
+        return data
+
     def stream(self, path: str, deadline: Deadline, *, chunk_bytes: int = 1 << 20) -> Iterator[bytes]:
         """Handed on; bytes count as they come."""
         self._counter.add(calls=1)

@@ -84,6 +84,19 @@ class DirectoryStore:
 
         return self._call(work, deadline, f"reading {path}")
 
+    def get_range(self, path: str, start: int, length: int, deadline: Deadline) -> bytes:
+        """Read from one inode."""
+        place = self._place(path)
+        paths.check_range(start, length)
+
+        def work() -> bytes:
+            with self._open(place, path) as descriptor:
+                size = os.fstat(descriptor).st_size
+                os.lseek(descriptor, min(start, size), os.SEEK_SET)
+                return b"".join(_read(descriptor, max(0, min(length, size - start)), path, _COPY_BYTES))
+
+        return self._call(work, deadline, f"reading {path}")
+
     def stream(self, path: str, deadline: Deadline, *, chunk_bytes: int = 1 << 20) -> Iterator[bytes]:
         """Read in order, from one inode."""
         place = self._place(path)

@@ -97,6 +97,11 @@ class Answer:
         return self.status == 416 or self.code == "InvalidRange" or "Wanted range starting at" in self.text
 
     @property
+    def ranges_ignored(self) -> bool:
+        """Whether a range was asked for and the answer was all of the object (200 instead of 206)."""
+        return "non-partial response when range requested" in self.text
+
+    @property
     def conflict(self) -> bool:
         """Whether a condition did not hold (412; 409 on AWS when two writers meet)."""
         return self.kind in _CONFLICTS
@@ -128,6 +133,8 @@ def read(error: BaseException) -> Answer:
 def translate(answer: Answer, doing: str) -> GlowplugError:
     """The contract's error for an answer that is no matter of regions or of the credentials' own source."""
     what = f"{doing}: {answer.words}"
+    if answer.ranges_ignored:
+        return UnavailableError(f"{doing}: the server does not know ranges", code="no-ranges")
     if answer.code == "NoSuchBucket":
         return AccessDeniedError(what, code="no-bucket")
     if answer.kind == "FileNotFoundError" or answer.code == "NoSuchKey" or answer.status == 404:

@@ -17,6 +17,7 @@ RESERVED: Final = ".glowplug-"
 
 _PART: Final = re.compile(r"[A-Za-z0-9._-]{1,255}", re.ASCII)
 _LONGEST: Final = 1024  # bytes; S3's limit for a key, prefix included
+_LARGEST: Final = 1 << 62  # bytes; beyond any object, and the sum of two still fits into 64 bits with a sign
 
 
 def check(path: str) -> str:
@@ -31,6 +32,12 @@ def check_prefix(prefix: str) -> str:
     """`prefix` without a trailing slash; "" means everything. Raises BadInputError (`bad-input`)."""
     bare = prefix.removesuffix("/")
     return check(bare) if bare else ""
+
+
+def check_range(start: int, length: int) -> None:
+    """Raise BadInputError (`bad-input`) where these are no bytes of any object."""
+    if not 0 <= start < _LARGEST or not 1 <= length < _LARGEST:
+        raise BadInputError(f"not a range of bytes: {length} from {start}")
 
 
 def _allowed(part: str) -> bool:

@@ -29,6 +29,10 @@ class ReadOnly:
         """Handed on."""
         return self._inner.get(path, deadline, max_bytes=max_bytes)
 
+    def get_range(self, path: str, start: int, length: int, deadline: Deadline) -> bytes:
+        """Handed on."""
+        return self._inner.get_range(path, start, length, deadline)
+
     def stream(self, path: str, deadline: Deadline, *, chunk_bytes: int = 1 << 20) -> Iterator[bytes]:
         """Handed on."""
         return self._inner.stream(path, deadline, chunk_bytes=chunk_bytes)

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_HOPELESS: Final = frozenset({"no-space"})
+_HOPELESS: Final = frozenset({"no-space", "no-ranges"})
 """Codes of UnavailableError that a few seconds do not change."""
+
+_SLOWEST: Final = 1 << 20
+"""Bytes per second at which a range still arrives within its attempt."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,13 @@ class Retrying:
     def get(self, path: str, deadline: Deadline, *, max_bytes: int = 1 << 20) -> Object:
         """Idempotent."""
         return self._repeat(lambda limit: self._inner.get(path, limit, max_bytes=max_bytes), deadline)
+
+    def get_range(self, path: str, start: int, length: int, deadline: Deadline) -> bytes:
+        """Idempotent. A long range has more time for an attempt."""
+        seconds = self._policy.attempt_seconds + length / _SLOWEST
+        return self._repeat(
+            lambda limit: self._inner.get_range(path, start, length, limit), deadline, attempt_seconds=seconds
+        )
 
     def stream(self, path: str, deadline: Deadline, *, chunk_bytes: int = 1 << 20) -> Iterator[bytes]:
         """Begun again where it broke off.
@@ -128,11 +138,14 @@ class Retrying:
         """Idempotent."""
         self._repeat(lambda limit: self._inner.delete(path, limit), deadline)
 
-    def _repeat(self, attempt: Callable[[Deadline], T], deadline: Deadline) -> T:
+    def _repeat(
+        self, attempt: Callable[[Deadline], T], deadline: Deadline, *, attempt_seconds: float | None = None
+    ) -> T:
+        seconds = self._policy.attempt_seconds if attempt_seconds is None else attempt_seconds
         failed = _Failures(self._policy, self._draw, deadline)
         while True:
             try:
-                return attempt(deadline.at_most(self._policy.attempt_seconds))
+                return attempt(deadline.at_most(seconds))
             except UnavailableError as error:
                 failed.wait_or_raise(error)
 
