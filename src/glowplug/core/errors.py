@@ -142,6 +142,10 @@ CODES: Final[dict[str, Code]] = {
     "no-ranges": Code(
         "The server sends whole objects where a part was asked for.", "use a server or proxy that honours HTTP ranges"
     ),
+    "instance-unfit": Code(
+        "On this kind of compute a pod could not use the instance type's GPUs or its NVMe.",
+        "choose another instance type",
+    ),
     "missing-extra": Code("A part of glowplug is not installed.", ""),
     "integrity": Code("Bytes are not what their digest says.", "`glowplug cache verify --deep` finds what is damaged"),
     "bad-archive": Code(
