@@ -1,0 +1,91 @@
+"""Which instance types a node pool may buy, and whether a pod can use their GPUs and their disks there.
+
+Each kind of compute has its own gaps: Karpenter and Cluster Autoscaler believe EC2, which counts no GPU on fractional types; Auto
+Mode knows a list of families. Asked for early, since what fails later is a pod that stays Pending with nobody to say why.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from glowplug.catalog import instances as catalog
+from glowplug.core.errors import BadInputError, UsageError
+from glowplug.render.options import Compute
+
+if TYPE_CHECKING:
+    from glowplug.catalog.instances import Instance
+    from glowplug.render.options import Options
+
+_ARCHITECTURES: Final = {"amd64": "x86_64", "arm64": "ARM_64"}
+
+
+def machines(options: Options) -> tuple[Instance, ...]:
+    """The types that the pool may buy: the one that was asked for, else every type with the plan's GPUs that this compute can use.
+
+    Raises UsageError where nothing says which, BadInputError (`instance-unfit`) where a pod could not use it.
+    """
+    if options.instance is not None:
+        return (_fit(options.instance, options.compute),)
+    placement = options.plan.placement if options.plan else None
+    if placement is None:
+        raise UsageError("a node pool needs to know what to buy", hint="name an instance type: --instance p5.48xlarge")
+    if placement.instance is not None:
+        return (_fit(catalog.instance(placement.instance), options.compute),)
+    alike = [one for one in catalog.instances() if (one.gpu.name, one.gpus) == (placement.gpu, placement.gpus_per_node)]
+    found = tuple(one for one in alike if not _unfit(one, options.compute))
+    if not found:
+        raise BadInputError(
+            f"no instance type has {placement.gpus_per_node} × {placement.gpu} for --compute {options.compute.value}",
+            code="instance-unfit",
+        )
+    return found
+
+
+def smallest_disk(pool: tuple[Instance, ...]) -> Instance:
+    """The type with the smallest instance store: what holds for it holds for the others."""
+    return min(pool, key=lambda one: one.nvme_bytes)
+
+
+def gpus_of(pool: tuple[Instance, ...]) -> int:
+    """GPUs of one node, of the largest type."""
+    return max(one.gpus for one in pool)
+
+
+def architecture(pool: tuple[Instance, ...]) -> str:
+    """Kubernetes' name of the processor, one for the whole pool."""
+    return pool[0].arch
+
+
+def ami_architecture(pool: tuple[Instance, ...]) -> str:
+    """The processor as names of Amazon machine images have it."""
+    return _ARCHITECTURES[architecture(pool)]
+
+
+def _fit(one: Instance, compute: Compute) -> Instance:
+    why = _unfit(one, compute)
+    if why:
+        raise BadInputError(f"{one.name}: {why[0]}", code="instance-unfit", hint=why[1])
+    return one
+
+
+def _unfit(one: Instance, compute: Compute) -> tuple[str, str] | None:
+    """Why a pod cannot use this type there, and what to do instead; None where it can."""
+    if compute is Compute.AUTO_MODE and not one.auto_mode:
+        return f"EKS Auto Mode does not offer the family {one.family}", "use another family, or --compute karpenter"
+    if one.fractional:
+        return (
+            "EC2 counts no GPU on it, so a pod that asks for nvidia.com/gpu is never planned onto it",
+            f"a whole {one.gpu.name.upper()}: --instance {_whole(one)}",
+        )
+    if not one.nvme_bytes:
+        return (
+            "it has no NVMe instance store, so a cache kept on the node would silently lie on EBS",
+            "choose a type with an instance store; `glowplug plan` lists candidates",
+        )
+    return None
+
+
+def _whole(fraction: Instance) -> str:
+    """The smallest type with one whole card of that kind."""
+    whole = [one for one in catalog.instances() if one.gpu == fraction.gpu and one.gpus == 1]
+    return min(whole, key=lambda one: one.vcpus).name
