@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Self
@@ -124,6 +124,7 @@ class _Rule:
     method: str
     path: str
     left: int | None
+    met: threading.Event = field(default_factory=threading.Event)
 
     def matches(self, method: str, path: str) -> bool:
         return fnmatchcase(method, self.method) and fnmatchcase(path, self.path)
@@ -148,17 +149,20 @@ class Proxy:
 
     @property
     def seen(self) -> list[Seen]:
-        """All requests until now, in the order in which they ended."""
+        """All requests that were answered until now, in that order; a client that has its answer finds its request here."""
         with self._lock:
             return list(self._seen)
 
-    def add(self, fault: Fault, *, method: str = "*", path: str = "*", times: int | None = 1) -> None:
+    def add(self, fault: Fault, *, method: str = "*", path: str = "*", times: int | None = 1) -> threading.Event:
         """Let the next `times` (None: all) requests fail whose method and path (no query) match these glob patterns.
 
-        Rules are tried in the order in which they were added; each request meets at most one.
+        Rules are tried in the order in which they were added; each request meets at most one. What is returned is set as soon
+        as a request has met this one: a test that needs somebody to be in the middle of it need not guess when.
         """
+        rule = _Rule(fault, method, path, times)
         with self._lock:
-            self._rules.append(_Rule(fault, method, path, times))
+            self._rules.append(rule)
+        return rule.met
 
     def clear(self) -> None:
         """Forget all rules; what was seen stays."""
@@ -184,6 +188,7 @@ class Proxy:
                 if rule.matches(method, path) and rule.left != 0:
                     if rule.left is not None:
                         rule.left -= 1
+                    rule.met.set()
                     return rule.fault
         return None
 
@@ -250,41 +255,43 @@ def _handler_of(proxy: Proxy) -> type[http.server.BaseHTTPRequestHandler]:
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     owner: Proxy
+    _note: Callable[[int], None]
 
     def _serve(self) -> None:
         path, query = urlsplit(self.path).path, urlsplit(self.path).query
         body = self._body()
         fault = self.owner.take(self.command, path)
-        status = self._react(fault, body)
-        self.owner.note(Seen(self.command, path, query, status, fault))
+        self._note = lambda status: self.owner.note(Seen(self.command, path, query, status, fault))
+        self._react(fault, body)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815 - http.server's names
 
-    def _react(self, fault: Fault | None, body: bytes) -> int:
+    def _react(self, fault: Fault | None, body: bytes) -> None:
         match fault:
             case Answer(status, headers, code):
+                self._note(status)
                 self._send(_error(status, code or _CODES.get(status, "InternalError"), headers))
-                return status
             case OtherRegion(region):
-                headers = (("x-amz-bucket-region", region),)
-                self._send(_error(301, "PermanentRedirect", headers))
-                return 301
+                self._note(301)
+                self._send(_error(301, "PermanentRedirect", (("x-amz-bucket-region", region),)))
             case Refuse():
+                self._note(0)
                 self._hang_up()
-                return 0
             case Hang(seconds):
                 self.owner.wait(seconds, self._client_is_gone)
+                self._note(0)
                 self._hang_up()
-                return 0
             case _:
-                return self._pass_on(fault, body)
+                self._pass_on(fault, body)
 
-    def _pass_on(self, fault: Fault | None, body: bytes) -> int:
+    def _pass_on(self, fault: Fault | None, body: bytes) -> None:
         try:
             reply = self.owner.forward(self.command, self.path, self.headers.items(), body)
         except (OSError, http.client.HTTPException):
+            self._note(0)
             self._hang_up()
-            return 0
+            return
+        self._note(reply.status)
         match fault:
             case LoseAnswer():
                 self._hang_up()
@@ -299,7 +306,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self._send(_Reply(reply.status, reply.headers, _flipped(reply.body, offset)))
             case _:
                 self._send(reply)
-        return reply.status
 
     def _send(self, reply: _Reply, *, keep: int | None = None, bytes_per_second: int = 0) -> None:
         self.send_response_only(reply.status)

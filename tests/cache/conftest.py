@@ -17,7 +17,7 @@ __all__ = ["Place", "place", "proxy", "s3_place", "s3_server", "shared_place", "
 @pytest.fixture
 def soon() -> Deadline:
     """A deadline for calls that ought to succeed."""
-    return Deadline.after(60)
+    return Deadline.after(120)
 
 
 @pytest.fixture

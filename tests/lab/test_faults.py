@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Iterator
 
@@ -55,6 +57,20 @@ def test_a_rule_meets_only_its_method_and_path(proxy: faults.Proxy) -> None:
     assert proxy.server.request("PUT", "/cache/blobs/a", b"x")[0] == 503
     proxy.clear()
     assert proxy.server.request("PUT", "/cache/blobs/a", b"x")[0] == 200
+
+
+def test_who_added_a_rule_hears_that_it_was_met_in_the_middle_of_it(proxy: faults.Proxy) -> None:
+    met = proxy.add(faults.Hang(), method="GET")
+    assert proxy.server.request("PUT", "/cache/object", CONTENT)[0] == 200
+    assert not met.is_set()
+    threading.Thread(target=_ask, args=(proxy.server,), daemon=True).start()
+    assert met.wait(60)
+    assert [one.method for one in proxy.seen] == ["PUT"], "the other one still hangs"
+
+
+def _ask(server: s3.Server) -> None:
+    with contextlib.suppress(OSError):
+        server.request("GET", "/cache/object")
 
 
 def test_another_region_is_named(proxy: faults.Proxy) -> None:

@@ -31,7 +31,7 @@ class Place:
 @pytest.fixture
 def soon() -> Deadline:
     """A deadline for calls that ought to succeed."""
-    return Deadline.after(30)
+    return Deadline.after(120)
 
 
 @pytest.fixture(scope="session")

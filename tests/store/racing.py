@@ -19,7 +19,7 @@ def main(url: str, rounds: int, name: str) -> None:
     won = lost = 0
     sys.stdin.readline()
     while won < rounds:
-        deadline = Deadline.after(60)
+        deadline = Deadline.after(120)
         try:
             try:
                 found = store.get("counter", deadline)

@@ -268,7 +268,7 @@ _part = st.from_regex(r"[A-Za-z0-9._-]{1,40}", fullmatch=True).filter(
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(_part, min_size=1, max_size=5), data=st.binary(max_size=5000))
 def test_any_path_and_any_bytes(store: Store, parts: list[str], data: bytes) -> None:
-    soon = Deadline.after(30)
+    soon = Deadline.after(120)
     # A folder of its own: SeaweedFS removes a folder that became empty a moment later, with what was put there meanwhile.
     folder = secrets.token_hex(8)
     path = "/".join([folder, *parts])
@@ -283,7 +283,7 @@ def test_any_path_and_any_bytes(store: Store, parts: list[str], data: bytes) -> 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=st.text(max_size=30) | st.text("./ab\0 é", max_size=8) | st.sampled_from(["a" * 256, "a/" * 600 + "a"]))
 def test_a_path_outside_the_grammar_is_refused_everywhere(store: Store, path: str) -> None:
-    soon = Deadline.after(30)
+    soon = Deadline.after(120)
     try:
         found = store.head(path, soon)
     except BadInputError:

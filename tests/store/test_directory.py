@@ -109,12 +109,12 @@ store.list  # everything is imported before the rights are gone
 import glowplug.store.directory
 os.setgid(65534); os.setuid(65534)
 for call in (
-    lambda: store.get("a", Deadline.after(5)).data,
-    lambda: store.put("b", b"1", Deadline.after(5)),
-    lambda: store.put_new("b", b"1", Deadline.after(5)),
-    lambda: store.put_if("a", b"1", "v", Deadline.after(5)),
-    lambda: store.delete("a", Deadline.after(5)),
-    lambda: store.get("secret", Deadline.after(5)),
+    lambda: store.get("a", Deadline.after(60)).data,
+    lambda: store.put("b", b"1", Deadline.after(60)),
+    lambda: store.put_new("b", b"1", Deadline.after(60)),
+    lambda: store.put_if("a", b"1", "v", Deadline.after(60)),
+    lambda: store.delete("a", Deadline.after(60)),
+    lambda: store.get("secret", Deadline.after(60)),
 ):
     try:
         print(call())
