@@ -30,7 +30,8 @@ class Instance:
 
     `gpus` is EC2's count: 0 for the `fractional` types, which carry a part of a card. `gpu_memory_bytes` is what a plan may
     count on per GPU, or in that part. `network_how` says how the first card's share is known: `one card`, `stated` by EC2, or
-    `divided` evenly by us.
+    `divided` evenly by us. `burst_bps` is what that card may reach for a while, its baseline where it cannot burst; `ebs_bps` is
+    the most, `ebs_baseline_bps` what lasts.
     """
 
     name: str
@@ -44,8 +45,10 @@ class Instance:
     network_bps: float
     network_cards: int
     primary_network_bps: float
+    burst_bps: float
     network_how: str
     ebs_bps: float
+    ebs_baseline_bps: float
     pcie_bytes_per_second: float | None
     auto_mode: bool
     arch: str
@@ -82,8 +85,10 @@ def _instance(row: Row) -> Instance:
         network_bps=int(row["network_mbps"]) * _MBPS,
         network_cards=int(row["cards"]),
         primary_network_bps=int(row["primary_mbps"]) * _MBPS,
+        burst_bps=int(row["burst_mbps"]) * _MBPS,
         network_how=row["network_how"],
         ebs_bps=int(row["ebs_mbps"]) * _MBPS,
+        ebs_baseline_bps=int(row["ebs_baseline_mbps"]) * _MBPS,
         pcie_bytes_per_second=float(row["pcie_gb_per_s"]) * _GB if row["pcie_gb_per_s"] else None,
         auto_mode=row["auto_mode"] == "1",
         arch=row["arch"],
@@ -100,8 +105,9 @@ def instance(name: str) -> Instance:
     spelled = name.strip().lower()
     if spelled in known:
         return known[spelled]
-    alike = did_you_mean(nearest(spelled, known))
-    raise NotFoundError(f"no GPU instance type is called {shown(name)}", code="unknown-instance", hint=alike)
+    family = [known_name for known_name in known if known_name.startswith(f"{spelled}.")]
+    hint = did_you_mean(family or nearest(spelled, known))
+    raise NotFoundError(f"no GPU instance type is called {shown(name)}", code="unknown-instance", hint=hint)
 
 
 @functools.cache

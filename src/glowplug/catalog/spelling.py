@@ -16,14 +16,17 @@ _BETWEEN: Final = re.compile(r"[\W_]+", re.ASCII)
 
 def folded(name: str) -> str:
     """A name without its case and with one `-` for whatever separates its words: `NVIDIA H100 80GB` → `nvidia-h100-80gb`."""
-    return _BETWEEN.sub("-", name[: LONGEST + 1].lower()).strip("-")
+    return _BETWEEN.sub("-", name.lower()).strip("-")
 
 
-def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The known names that are most like this one, the best first; none where nothing is alike."""
+def nearest(name: str, known: Iterable[str], count: int = 3, alike: float = _CUTOFF) -> list[str]:
+    """The known names that are most like this one, the best first; none where nothing is alike.
+
+    `alike` is the least share of letters in common, 0 to 1 (difflib's ratio).
+    """
     if len(name) > LONGEST:
         return []
-    return difflib.get_close_matches(name, list(known), count, _CUTOFF)
+    return difflib.get_close_matches(name, list(known), count, alike)
 
 
 def shown(name: str) -> str:

@@ -10,7 +10,9 @@ from glowplug.catalog import spelling
 from glowplug.catalog.releases import version_key
 from glowplug.core.tables import table
 
-_PREFIXES: Final = ("RUNAI_", "AWS_", "AZURE_", "STREAMER_")
+_PREFIXES: Final = ("RUNAI_STREAMER_", "AWS_", "AZURE_STORAGE_")
+_FIRST_WORDS: Final = ("RUNAI", "RUN", "AWS")
+_ALIKE: Final = 0.6
 
 
 @dataclass(frozen=True)
@@ -19,8 +21,8 @@ class Variable:
 
     `type` is integer, float, boolean, enum, list, text, path or url; `values` are those of an enum. `default`, `minimum` and
     `maximum` hold for the newest version, numbers in `unit`; None where there is none. `since` is the first version with the
-    variable, "" where no version is known to lack it; `until` the first one without it, "" while it lives. `clamping` says what
-    happens to values out of bounds.
+    variable, "" where no version is known to lack it; `until` the first one without it, "" while it lives, and `instead` the
+    variable that took its place. `clamping` says what happens to values out of bounds.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Variable:
     unit: str
     since: str
     until: str
+    instead: str
     minimum: float | None
     maximum: float | None
     values: tuple[str, ...]
@@ -65,6 +68,7 @@ def variables() -> tuple[Variable, ...]:
             unit=row["unit"],
             since=row["since"],
             until=row["until"],
+            instead=row["instead"],
             minimum=_number(row["minimum"]),
             maximum=_number(row["maximum"]),
             values=tuple(row["values"].split()),
@@ -83,14 +87,27 @@ def variable(name: str) -> Variable | None:
 
 
 def nearest(name: str) -> str | None:
-    """The living variable that a misspelt name most likely means; None for a name that is right, or like none of them."""
-    if name in _by_name() or name in _others():
+    """The living variable that a misspelt name most likely means; None for a name that is right, or like none of them.
+
+    Names that others read (data/neighbours.csv) are right, except `AWS_ENDPOINT_URL_S3`, which the streamer does not read.
+    Only what follows a common prefix is compared: `RUNAI_STREAMER_` alone is most of every name.
+    """
+    spelled = name.strip().upper().replace("-", "_")
+    if name in _by_name() or name in _neighbours():
         return None
-    spelled = name.strip().upper()
-    if not spelled.startswith(_PREFIXES) and not spelling.nearest(spelled.partition("_")[0] + "_", _PREFIXES, 1):
+    for prefix in _PREFIXES:
+        if spelled.startswith(prefix):
+            rests = [known[len(prefix) :] for known in _by_name() if known.startswith(prefix)]
+            found = spelling.nearest(spelled[len(prefix) :], rests, 1, _ALIKE)
+            return _living(prefix + found[0]) if found else None
+    if not spelling.nearest(spelled.partition("_")[0], _FIRST_WORDS, 1, _ALIKE):
         return None
-    living = [one.name for one in variables() if not one.dead]
-    return next(iter(spelling.nearest(spelled, living, 1)), None)
+    found = spelling.nearest(spelled, _by_name(), 1, _ALIKE)
+    return _living(found[0]) if found else None
+
+
+def _living(name: str) -> str:
+    return _by_name()[name].instead or name
 
 
 @functools.cache
@@ -98,8 +115,9 @@ def _by_name() -> dict[str, Variable]:
     return {one.name: one for one in variables()}
 
 
-def _others() -> frozenset[str]:
-    return frozenset()
+@functools.cache
+def _neighbours() -> frozenset[str]:
+    return frozenset(row["name"] for row in table("glowplug.catalog", "neighbours"))
 
 
 def _number(text: str) -> float | None:
