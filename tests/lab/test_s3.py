@@ -42,6 +42,33 @@ def test_a_reader_may_read_and_not_write(server: s3.Server) -> None:
     assert reader.request("PUT", "/cache/readable", b"y")[0] == 403
 
 
+def test_a_guest_may_do_what_the_policy_says_and_no_more(server: s3.Server) -> None:
+    guest = server.with_keys(s3.GUEST)
+    server.make_bucket("guarded")
+    server.request("PUT", "/guarded/open/x", b"1")
+    server.request("PUT", "/guarded/shut/x", b"1")
+    assert guest.request("GET", "/guarded/open/x")[0] == 403
+    everybody = {"Effect": "Allow", "Principal": "*"}
+    listing = {"StringLike": {"s3:prefix": "open/*"}}
+    server.set_policy(
+        "guarded",
+        [
+            {**everybody, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::guarded/open/*"},
+            {**everybody, "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::guarded", "Condition": listing},
+        ],
+    )
+    assert guest.request("GET", "/guarded/open/x") == (200, b"1")
+    assert guest.request("GET", "/guarded", query="list-type=2&prefix=open%2F")[0] == 200
+    refused = [
+        guest.request("GET", "/guarded/shut/x"),
+        guest.request("PUT", "/guarded/open/x", b"2"),
+        guest.request("DELETE", "/guarded/open/x"),
+        guest.request("GET", "/guarded", query="list-type=2&prefix=shut%2F"),
+        guest.request("GET", "/guarded", query="list-type=2"),
+    ]
+    assert [status for status, _ in refused] == [403] * 5
+
+
 def test_it_listens_on_the_loopback_address_only(server: s3.Server) -> None:
     listening = _listening_addresses(_pids_of_weed(server))
     assert listening
