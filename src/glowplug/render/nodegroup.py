@@ -68,7 +68,6 @@ def template(options: Options) -> Template:
             "Version": {"Fn::GetAtt": ["LaunchTemplate", "LatestVersionNumber"]},
         },
         "UpdateConfig": noted({"MaxUnavailable": 1}, "Every replaced node begins with an empty disk: one at a time."),
-        "Labels": {"glowplug.dev/mode": options.mode.value},
         "Taints": _taints(options),
     }
     return cloudformation.template(

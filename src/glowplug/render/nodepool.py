@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core.errors import UsageError
+from glowplug.manifests import recipe
 from glowplug.manifests.writing import noted, stream
 from glowplug.render import cloudformation, nodegroup
 from glowplug.render.machines import architecture, gpus_of, machines, smallest_disk
@@ -100,7 +101,7 @@ def _node_pool(options: Options, pool: tuple[Instance, ...]) -> dict[str, Any]:
         "kind": "NodePool",
         "metadata": {"name": name(options)},
         "spec": {
-            "template": {"metadata": {"labels": {"glowplug.dev/mode": options.mode.value}}, "spec": spec},
+            "template": {"spec": spec},
             "disruption": _disruption(),
             "limits": noted(
                 {"nvidia.com/gpu": gpus_of(pool) * nodes},
@@ -162,7 +163,7 @@ def _class_kind(compute: Compute) -> tuple[str, str]:
 
 
 def _ec2_node_class(options: Options) -> dict[str, Any]:
-    alias, devices = _AMIS[options.ami]
+    mount = recipe.nvme_mount(options.compute.value, options.ami)
     return {
         "apiVersion": "karpenter.k8s.aws/v1",
         "kind": "EC2NodeClass",
@@ -170,17 +171,17 @@ def _ec2_node_class(options: Options) -> dict[str, Any]:
         "spec": {
             "role": noted(_role(options), "The role of the nodes, from the set-up of Karpenter."),
             "amiSelectorTerms": noted(
-                [{"alias": f"{alias}@latest"}],
-                f"Each new image replaces all nodes, and their caches with them. Pin a version for production: {_PINNED[alias]}.",
+                [{"alias": f"{options.ami}@latest"}],
+                f"Each new image replaces all nodes, and their caches with them. Pin a version for production: {_PINNED[options.ami]}.",
             ),
             "subnetSelectorTerms": _discovery(options),
             "securityGroupSelectorTerms": _discovery(options),
             "instanceStorePolicy": noted(
                 "RAID0",
-                f"Without it the NVMe disks stay unused and every hostPath lies on EBS. They are mounted at {_MOUNTS[alias]}, "
+                f"Without it the NVMe disks stay unused and every hostPath lies on EBS. They are mounted at {mount}, "
                 "and kubelet's and containerd's own directories lie on them too.",
             ),
-            "blockDeviceMappings": devices,
+            "blockDeviceMappings": _VOLUMES[options.ami],
         },
     }
 
@@ -242,18 +243,11 @@ def _volume(device: str, size: str) -> dict[str, Any]:
     }
 
 
-_AMIS: Final[dict[str, tuple[str, list[Any]]]] = {
-    "al2023": (
-        "al2023",
-        [noted(_volume("/dev/xvda", "50Gi"), "The system only: images and emptyDirs lie on NVMe.")],
-    ),
-    "bottlerocket": (
-        "bottlerocket",
-        [
-            noted(_volume("/dev/xvda", "4Gi"), "The system, read-only."),
-            noted(_volume("/dev/xvdb", "50Gi"), "Bottlerocket's data volume; images and emptyDirs lie on NVMe."),
-        ],
-    ),
+_VOLUMES: Final[dict[str, list[Any]]] = {
+    "al2023": [noted(_volume("/dev/xvda", "50Gi"), "The system only: images and emptyDirs lie on NVMe.")],
+    "bottlerocket": [
+        noted(_volume("/dev/xvda", "4Gi"), "The system, read-only."),
+        noted(_volume("/dev/xvdb", "50Gi"), "Bottlerocket's data volume; images and emptyDirs lie on NVMe."),
+    ],
 }
 _PINNED: Final = {"al2023": "al2023@vYYYYMMDD", "bottlerocket": "bottlerocket@vX.Y.Z"}
-_MOUNTS: Final = {"al2023": "/mnt/k8s-disks/0", "bottlerocket": "/mnt/.ephemeral"}
