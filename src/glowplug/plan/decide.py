@@ -1,0 +1,303 @@
+"""From a request to a plan. Pure: the model was read by the caller, everything else is in the catalogue.
+
+It never refuses a model: what does not fit, or cannot be split, is a plan with `fits` false and a finding that says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from glowplug.catalog.limits import fact
+from glowplug.catalog.releases import newest, release_or_older, releases
+from glowplug.core.units import format_size
+from glowplug.models.contents import Finding
+from glowplug.plan import auto, compiling, guide, hosting, memory, roofline
+from glowplug.plan.hosting import Reading, Streamer
+from glowplug.plan.loaders import Loader
+from glowplug.plan.outcome import Estimate, Placement, Plan, Reason
+from glowplug.plan.request import Machine
+from glowplug.plan.roofline import Path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from glowplug.plan.auto import Decided
+    from glowplug.plan.memory import Fit, Lacking
+    from glowplug.plan.outcome import Candidate
+    from glowplug.plan.request import Request
+
+UNKNOWN: Final = "unknown"
+
+
+def decide(request: Request) -> Plan:
+    """The plan for a request whose engine is one of `request.ENGINES`."""
+    tokens = _tokens(request)
+    lacking = memory.by_share if request.profile == "guide" else memory.by_need(tokens)
+    machine, chosen = _machine(request, lacking)
+    fit = _fit(request, machine, lacking)
+    others = memory.candidates(request.model, lacking, besides=machine.instance)
+    placement = _placement(machine, fit, others, request)
+    ranks, pods = max(1, min(fit.tensor_parallel_size, machine.gpus)), max(1, placement.pods_per_node)
+    loader = Loader(request.engine, _engine_version(request))
+    streamer = _streamer(request, loader)
+    part = _streaming(request, machine, ranks, pods, loader, streamer)
+    caches, of_streamer = compiling.split(compiling.variables(request, loader, ranks))
+    of_guide = request.profile == "guide"
+    if of_guide:
+        compiled = guide.compile_settings(request, compiling.switches(loader))
+        why_compiled: tuple[Reason, ...] = ()
+    else:
+        compiled = compiling.settings(request, loader, caches)
+        why_compiled = compiling.reasons(request, loader, caches)
+        part = replace(part, streaming=replace(part.streaming, env={**part.streaming.env, **of_streamer}))
+    return Plan(
+        profile=request.profile,
+        engine=request.engine,
+        engine_version=loader.version,
+        streamer_version=streamer.version if streamer and loader.streams else None,
+        max_model_len=tokens,
+        nodes=request.nodes,
+        model=request.model,
+        placement=placement,
+        streaming=part.streaming,
+        compile=compiled,
+        resources=part.resources,
+        estimate=_estimate(request, machine, ranks, part),
+        reasons=(
+            *chosen,
+            *_version_reasons(request, loader, streamer),
+            *([] if of_guide else _placement_reasons(request, machine, fit, tokens)),
+            *part.reasons,
+            *why_compiled,
+        ),
+        findings=(
+            *request.model.findings,
+            *_placement_findings(request, machine, fit, others, tokens),
+            *part.findings,
+            *_nat_findings(request, pods, part),
+            *compiling.findings(loader),
+        ),
+    )
+
+
+def _tokens(request: Request) -> int:
+    """The longest sequence that is planned for: what was asked for, else the guide's, at most what the model can."""
+    if request.max_model_len is not None:
+        return request.max_model_len
+    default = int(fact("guide.max_model_len").value)
+    longest = request.model.shape.max_positions if request.model.shape else None
+    return default if request.profile == "guide" or not longest or longest < 1 else min(default, longest)
+
+
+def _machine(request: Request, lacking: Lacking) -> tuple[Machine, tuple[Reason, ...]]:
+    if request.machine is not None:
+        return request.machine, ()
+    from glowplug.catalog.instances import instance
+
+    found = memory.candidates(request.model, lacking)
+    if not found:
+        machine = memory.largest_machine()
+        why = "no machine was named, and the model fits on none; this one has the most GPU memory"
+    else:
+        machine = Machine.of_instance(instance(found[0].instance))
+        why = "no machine was named; this is the smallest that the model fits on"
+    return machine, (Reason("instance", machine.instance, why, "glowplug's catalogue of instances"),)
+
+
+def _fit(request: Request, machine: Machine, lacking: Lacking) -> Fit:
+    ranks = request.tensor_parallel_size
+    if ranks is None:
+        return memory.smallest(request.model, machine, lacking)
+    return memory.at(request.model, machine, ranks, lacking)
+
+
+def _placement(machine: Machine, fit: Fit, others: tuple[Candidate, ...], request: Request) -> Placement:
+    ranks = fit.tensor_parallel_size
+    possible = ranks <= machine.gpus and memory.divides(request.model.shape, ranks)
+    return Placement(
+        instance=machine.instance,
+        gpu=machine.gpu,
+        gpu_memory_bytes=machine.gpu_memory_bytes,
+        gpus_per_node=machine.gpus,
+        tensor_parallel_size=ranks,
+        pods_per_node=machine.gpus // ranks,
+        fits=fit.fits and possible,
+        candidates=others,
+    )
+
+
+def _engine_version(request: Request) -> str:
+    if request.engine_version is not None:
+        return request.engine_version.strip().lstrip("vV")
+    if request.profile == "guide" and request.engine == "vllm":
+        return guide.ENGINE_VERSION
+    return newest(request.engine).version if releases(request.engine) else UNKNOWN
+
+
+def _streamer(request: Request, loader: Loader) -> Streamer | None:
+    if request.streamer_version is not None:
+        return Streamer(request.streamer_version.strip().lstrip("vV"), inferred=False)
+    known = release_or_older(loader.engine, loader.version) or next(iter(releases(loader.engine)), None)
+    return Streamer(known.newest_streamer) if known and known.newest_streamer else None
+
+
+def _streaming(
+    request: Request, machine: Machine, ranks: int, pods: int, loader: Loader, streamer: Streamer | None
+) -> Decided:
+    if not loader.streams or streamer is None:
+        return auto.unstreamed(request, ranks, loader)
+    if request.profile == "auto":
+        return auto.streaming(request, machine, ranks, pods, loader, streamer)
+    settings = guide.streaming(request, ranks, loader.behaviour("load_format").value)
+    weights = request.model.weights_bytes
+    reading = Reading(weights, ranks, settings.distributed, settings.chunk_bytes, settings.concurrency)
+    needs = hosting.resources(reading, streamer)
+    return auto.Decided(
+        settings,
+        needs,
+        tuple(guide.reasons(request, settings, ranks)),
+        (
+            *guide.findings(request, settings, ranks, loader, streamer.version),
+            *_host_findings(machine, pods, needs.host_memory_bytes),
+        ),
+    )
+
+
+def _host_findings(machine: Machine, pods: int, needed: int) -> Iterator[Finding]:
+    budget = hosting.budget_bytes(machine, pods)
+    if budget is not None and needed > budget:
+        yield Finding(
+            "host-memory-bound",
+            "warning",
+            f"loading may take {format_size(needed)} of host memory; a pod has {format_size(int(budget))}",
+            "profile auto chooses concurrency and buffers that the host can hold",
+        )
+
+
+def _estimate(request: Request, machine: Machine, ranks: int, part: Decided) -> Estimate:
+    """One pod alone, and one pod on each of the nodes at once."""
+    chosen = part.streaming
+    weights = float(request.model.weights_bytes)
+    wire = roofline.wire_bytes(weights, ranks=ranks, distributed=chosen.distributed)
+    connections = part.resources.connections
+    if chosen.load_format == "auto":
+        connections = int(fact("streamer.connections_per_client").value)
+    alone = roofline.single(
+        weights,
+        ranks=ranks,
+        distributed=chosen.distributed,
+        chunk_bytes=chosen.chunk_bytes,
+        connections=connections,
+        network_bps=machine.network_bps,
+        pcie_bytes_per_second=machine.pcie_bytes_per_second,
+    )
+    gets = roofline.gets(wire, chosen.chunk_bytes)
+    card = machine.network_bps or float("inf")
+    nat = roofline.fleet(wire, request.nodes, card, Path.NAT, gets_per_node=gets, connections_per_node=connections)
+    gateway = roofline.fleet(wire, request.nodes, card, Path.GATEWAY, gets_per_node=gets)
+    cost = round(nat.usd, 2)
+    if machine.network_bps is None:
+        return Estimate(UNKNOWN, None, None, None, None, cost)
+    return Estimate(
+        bound=alone.bound,
+        network_gbps=machine.network_bps / 1e9,
+        load_seconds_single=round(alone.seconds, 2),
+        load_seconds_fleet_nat=round(max(alone.seconds, nat.seconds), 2),
+        load_seconds_fleet_endpoint=round(max(alone.seconds, gateway.seconds), 2),
+        nat_cost_usd=cost,
+    )
+
+
+def _version_reasons(request: Request, loader: Loader, streamer: Streamer | None) -> Iterator[Reason]:
+    if request.engine_version is None:
+        why = "the guide's" if request.profile == "guide" and request.engine == "vllm" else "the newest known"
+        yield Reason("--engine-version", loader.version, why, "glowplug's catalogue of releases")
+    if streamer is not None and streamer.inferred and loader.streams:
+        yield Reason(
+            "--streamer-version",
+            streamer.version,
+            f"inferred: the newest when {loader.engine} {loader.version} was released; images install it unpinned: ask the image",
+            "glowplug's catalogue of releases",
+        )
+
+
+def _placement_reasons(request: Request, machine: Machine, fit: Fit, tokens: int) -> Iterator[Reason]:
+    ranks = fit.tensor_parallel_size
+    wanted = memory.need(request.model, ranks, tokens)
+    if request.tensor_parallel_size is not None:
+        yield Reason("--tensor-parallel-size", ranks, "as asked for", "--tp")
+        return
+    if wanted is None:
+        why = "the fewest GPUs with weights in three quarters of the memory; nothing but the size of the model is known"
+        yield Reason("--tensor-parallel-size", ranks, why, fact("guide.memory_share").source)
+        return
+    parts = (wanted.weights, wanted.kv_cache, wanted.reserve, memory.usable(machine))
+    weights, cache, reserve, usable = (format_size(round(part)) for part in parts)
+    yield Reason(
+        "--tensor-parallel-size",
+        ranks,
+        f"on each GPU {weights} weights, {cache} KV cache for one sequence of {tokens:,} tokens and {reserve} reserve, of {usable}",
+        f"{fact('vllm.gpu_memory_utilization').source}; reserve: {fact('plan.gpu_reserve_bytes').source}",
+    )
+
+
+def _placement_findings(
+    request: Request, machine: Machine, fit: Fit, others: tuple[Candidate, ...], tokens: int
+) -> Iterator[Finding]:
+    ranks = fit.tensor_parallel_size
+    shape = request.model.shape
+    if ranks > machine.gpus:
+        yield Finding(
+            "tensor-parallel-too-large",
+            "error",
+            f"tensor parallel {ranks} needs {ranks} GPUs in one node; {machine.name} has {machine.gpus}",
+        )
+    if not memory.divides(shape, ranks):
+        heads = f"{shape.heads} attention heads and {shape.kv_heads} KV heads" if shape else "the attention heads"
+        yield Finding("tensor-parallel-heads", "error", f"tensor parallel {ranks} cannot split {heads}")
+    if not fit.fits:
+        yield Finding("does-not-fit", "error", *_too_small(request, machine, fit, others))
+    longest = shape.max_positions if shape else None
+    if request.profile == "guide" or not fit.fits or not longest:
+        return
+    if tokens > longest:
+        yield Finding(
+            "max-model-len", "warning", f"the model was made for {longest:,} tokens, not {tokens:,}: vLLM refuses more"
+        )
+    elif request.max_model_len is None and tokens < longest:
+        room = memory.most_tokens(request.model, machine, ranks)
+        space = f"; one sequence of {room:,} has room here" if room else ""
+        yield Finding(
+            "max-model-len",
+            "info",
+            f"planned for sequences of {tokens:,} tokens, the guide's number; the model can {longest:,}{space}",
+            "--max-model-len N plans for another length",
+        )
+
+
+def _too_small(request: Request, machine: Machine, fit: Fit, others: tuple[Candidate, ...]) -> tuple[str, str]:
+    missing = format_size(max(1, round(fit.lacking)))
+    gpus = "the GPU lacks" if fit.tensor_parallel_size == 1 else f"each of {fit.tensor_parallel_size} GPUs lacks"
+    what = f"{format_size(request.model.weights_bytes)} of weights do not fit on {machine.name}: {gpus} {missing}"
+    if others:
+        return (
+            what,
+            f"the smallest that it fits on is {others[0].instance} with tensor parallel {others[0].tensor_parallel_size}",
+        )
+    return (
+        what,
+        "it fits on no single node of the catalogue: pipeline parallelism over several nodes is not planned here",
+    )
+
+
+def _nat_findings(request: Request, pods: int, part: Decided) -> Iterator[Finding]:
+    connections = part.resources.connections * pods * request.nodes
+    most = int(fact("nat.connections_per_destination").value)
+    if connections > most:
+        yield Finding(
+            "nat-connections",
+            "warning",
+            f"{request.nodes} full nodes open up to {connections:,} connections; NAT holds {most:,} to one destination and address",
+            "a gateway endpoint for S3 has no such limit and costs nothing",
+        )
