@@ -1,0 +1,74 @@
+"""How long a cold start may take before Kubernetes ends it, and what of a node one pod may ask for.
+
+A startup probe that is too short kills every cold start and looks like a broken model; one that is too long only delays the news of
+a really broken one. So the budget is generous: three halves of a pessimistic estimate, and never less than the AWS guide's probe.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from glowplug.catalog.limits import fact
+
+if TYPE_CHECKING:
+    from glowplug.catalog.instances import Instance
+    from glowplug.plan.outcome import Plan
+
+GIB: Final = 1 << 30
+_MARGIN: Final = 1.5
+_SLOWER_THAN_BEST: Final = 2
+_WHOLE_CPUS: Final = 1
+_SYSTEM_SHARE: Final = 0.1
+_SHM_PER_RANK_GIB: Final = 2
+
+
+def cold_seconds(plan: Plan) -> float:
+    """A pessimistic cold start: the weights at half the speed of the slowest path planned for, the guide's longest compile, and
+    the engine's own work."""
+    estimate = plan.estimate
+    loads = (estimate.load_seconds_single, estimate.load_seconds_fleet_nat, estimate.load_seconds_fleet_endpoint)
+    known = [seconds for seconds in loads if seconds is not None]
+    slowest = max(known) if known else plan.model.weights_bytes * 8 / fact("nat.bits_per_second_min").value
+    return slowest * _SLOWER_THAN_BEST + fact("guide.compile_seconds_max").value + fact("plan.init_seconds").value
+
+
+def startup_seconds(plan: Plan) -> int:
+    """What the startup probe allows."""
+    return math.ceil(max(_MARGIN * cold_seconds(plan), fact("guide.startup_probe_seconds").value))
+
+
+@dataclass(frozen=True)
+class Memory:
+    """GiB that a pod asks for. `enough` is False where the node's share is less than the bound of what loading needs."""
+
+    gib: int
+    needed_gib: int
+    enough: bool
+
+
+def memory(plan: Plan, instance: Instance | None) -> Memory:
+    """The bound of what loading needs, at most this pod's share of the node."""
+    needed = math.ceil(plan.resources.host_memory_bytes / GIB)
+    if instance is None:
+        return Memory(needed, needed, enough=True)
+    share = math.floor(instance.memory_bytes * fact("plan.host_share").value * _share(plan, instance) / GIB)
+    return Memory(max(min(needed, share), 1), needed, needed <= share)
+
+
+def cpus(plan: Plan, instance: Instance | None) -> int | None:
+    """Whole CPUs: this pod's share by GPUs, after the system has had its own. None where the machine is not known."""
+    if instance is None:
+        return None
+    usable = instance.vcpus - max(_WHOLE_CPUS, instance.vcpus * _SYSTEM_SHARE)
+    return max(1, math.floor(usable * _share(plan, instance)))
+
+
+def shared_memory_gib(plan: Plan) -> int:
+    """The roof over /dev/shm, through which the ranks of one pod talk; used pages count, not the roof."""
+    return _SHM_PER_RANK_GIB * plan.placement.tensor_parallel_size
+
+
+def _share(plan: Plan, instance: Instance) -> float:
+    return min(1.0, plan.placement.tensor_parallel_size / max(1, instance.gpus))

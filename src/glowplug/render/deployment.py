@@ -1,0 +1,53 @@
+"""The Deployment that serves a model: in profile `guide` the AWS guide's own, in profile `auto` with room to start and to roll."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from glowplug.manifests.writing import noted
+from glowplug.render import budget, pods
+
+if TYPE_CHECKING:
+    from glowplug.render.options import Options
+
+_NODE_SECONDS: Final = 600
+
+
+def documents(options: Options) -> list[dict[str, Any]]:
+    """One Deployment. Raises UsageError without a model."""
+    added = pods.warmed(options)
+    template = pods.template(options, added, pods.engine(options), options.name, options.account)
+    spec: dict[str, Any] = {
+        "replicas": options.replicas,
+        **({} if options.profile == "guide" else _rolling(options)),
+        "selector": {"matchLabels": {"app": options.name}},
+        "template": template,
+    }
+    return [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": options.name, "namespace": options.namespace},
+            "spec": spec,
+        }
+    ]
+
+
+def _rolling(options: Options) -> dict[str, Any]:
+    seconds = budget.startup_seconds(pods.planned(options)) + _NODE_SECONDS
+    return {
+        "revisionHistoryLimit": 3,
+        "progressDeadlineSeconds": noted(
+            seconds, "A new node, its images and a cold start: Kubernetes' 600 s would call a healthy roll-out failed."
+        ),
+        "strategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {
+                "maxSurge": noted(
+                    1,
+                    "A new pod is ready before an old one goes. Where no further GPU can be had: 0, and maxUnavailable 1.",
+                ),
+                "maxUnavailable": 0,
+            },
+        },
+    }
