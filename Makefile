@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment engine check formatted lint types layers fast format test bench soak demo docs lock coverage changelog clean
+.PHONY: help environment engine kube check formatted lint types layers fast format test bench soak demo docs lock coverage changelog clean
 
 PYTHON ?=
 ENGINE ?= vllm
@@ -11,7 +11,7 @@ TESTS ?= tests
 RUN := .venv/bin/python
 TYPED := $(sort $(dir $(wildcard src/glowplug/*.py lab/*.py demo/*.py bench/*.py dev/*.py)))
 PYTEST := $(RUN) -m pytest
-FAST := not slow and not engine and not soak and not browser and not cluster and not s3
+FAST := not slow and not engine and not soak and not browser and not kube and not cluster and not s3
 ifdef PYTEST_ARGS
 PYTEST += $(PYTEST_ARGS)
 endif
@@ -19,7 +19,7 @@ endif
 # As root in CI every part must be there; anywhere else a lacking part skips its tests and says what would bring it.
 ROOT_IN_CI := $(shell [ "$$CI" = true ] && [ "$$(id -u)" = 0 ] && echo yes)
 ifeq ($(ROOT_IN_CI),yes)
-GLOWPLUG_TEST_REQUIRE ?= engine,s3,browser,ninja,root
+GLOWPLUG_TEST_REQUIRE ?= engine,s3,kube,browser,ninja,root
 endif
 export GLOWPLUG_TEST_REQUIRE
 
@@ -33,6 +33,9 @@ environment: ## .venv: glowplug and its tools from requirements/dev.txt (every t
 
 engine: environment ## the engine environment (torch, vLLM) in the cache directory outside the checkout; minutes, once
 	@$(RUN) -m dev.prepare engine
+
+kube: environment ## Kubernetes' API server and etcd, built by Go into the same cache directory; minutes, once
+	@$(RUN) -m dev.prepare kube
 
 check: environment ## format, lint, types, layers, fast tests; under a minute
 	@$(MAKE) --no-print-directory --keep-going formatted lint types layers fast

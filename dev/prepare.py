@@ -1,8 +1,9 @@
-"""What a target needs beyond `.venv`: system packages where they may be installed, and the engine environment.
+"""What a target needs beyond `.venv`: system packages where they may be installed, the engine environment, Kubernetes.
 
 `make test` installs system packages only as root in CI or where GLOWPLUG_TEST_REQUIRE asks for parts; elsewhere it goes on
 without what is lacking, and says so (its tests skip). `make demo`, `make bench` and `make engine` are nothing without an
-engine: as root they install what it needs, otherwise they stop with the command to type.
+engine: as root they install what it needs, otherwise they stop with the command to type. `make kube` likewise; no package brings
+the Go that it needs.
 """
 
 from __future__ import annotations
@@ -25,20 +26,23 @@ class Target:
 
 
 TARGETS: Mapping[str, Target] = {
-    "test": Target(("engine", "browser", "tools"), forgiving=True),
+    "test": Target(("engine", "kube", "browser", "tools"), forgiving=True),
     "bench": Target(("engine", "tools")),
     "demo": Target(("engine",)),
     "engine": Target(("engine",)),
+    "kube": Target(("kube",)),
 }
+BUILT: Mapping[str, tuple[str, ...]] = {"engine": ("lab.engine",), "kube": ("lab.kube", "build")}
+"""The parts that are built once, minutes each, and the module that finds or builds them and shows its own progress."""
 
 
-def build_engine() -> int:
-    """Build the engine environment or find it built (`lab.engine` shows its own progress); 0 when it is there."""
-    return subprocess.run([sys.executable, "-m", "lab.engine"], stdin=subprocess.DEVNULL, check=False).returncode
+def build_part(part: str) -> int:
+    """Build a part of BUILT or find it built; 0 when it is there."""
+    return subprocess.run([sys.executable, "-m", *BUILT[part]], stdin=subprocess.DEVNULL, check=False).returncode
 
 
 def prepare(
-    target: Target, environ: Mapping[str, str], *, root: bool, build: Callable[[], int] = build_engine
+    target: Target, environ: Mapping[str, str], *, root: bool, build: Callable[[str], int] = build_part
 ) -> frozenset[str]:
     """Bring what the target's parts need; returns the parts that it cannot do without and that are lacking all the same."""
     required = frozenset(filter(None, environ.get("GLOWPLUG_TEST_REQUIRE", "").split(",")))
@@ -47,9 +51,9 @@ def prepare(
     without = {part for part in target.parts if system.lacking(part)}
     for part in sorted(without):
         needs = system.lacking(part)
-        _say(f"{part}: {', '.join(need.what for need in needs)} not found; {system.install_command(needs)}")
-    if "engine" not in without and build() != 0:
-        without.add("engine")
+        command = system.install_command(needs)
+        _say(f"{part}: {', '.join(need.what for need in needs)} not found" + (f"; {command}" if command else ""))
+    without |= {part for part in target.parts if part in BUILT and part not in without and build(part) != 0}
     if target.forgiving and without:
         _say(f"tests that need {', '.join(sorted(without))} will not run")
     return frozenset(without & required if target.forgiving else without)

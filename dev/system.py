@@ -18,7 +18,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Need:
-    """Something that a machine has or lacks, and the Debian/Ubuntu package that brings it."""
+    """Something that a machine has or lacks, and the Debian/Ubuntu package that brings it ("" where none does)."""
 
     what: str
     package: str
@@ -33,13 +33,24 @@ def _has_headers() -> bool:
     return Path(sysconfig.get_path("include"), "Python.h").is_file()
 
 
+def _go_builds_kubernetes() -> bool:
+    """Go itself says whether it is as recent as the `go` line of that module demands."""
+    if not shutil.which("go"):
+        return False
+    environment = os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+    module = Path(__file__).resolve().parent.parent / "lab" / "kube"
+    return subprocess.run(["go", "list", "-m"], cwd=module, env=environment, capture_output=True).returncode == 0
+
+
 _HEADERS = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
 _COMPILER = Need("g++", "g++", _command("g++"))
+_GO = Need("Go 1.26 or later (from go.dev, on PATH)", "", _go_builds_kubernetes)
 _PYTHON_H = Need("Python.h", _HEADERS, _has_headers)
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 NEEDS: dict[str, tuple[Need, ...]] = {
     "engine": (_COMPILER, _PYTHON_H, Need("unshare", "util-linux", _command("unshare"))),
+    "kube": (_GO,),
     "s3": (),
     "ninja": (),
     "browser": (Need("Chromium", "chromium", _command(*CHROMIUM_NAMES)),),
@@ -64,17 +75,20 @@ def lacking(*parts: str) -> tuple[Need, ...]:
 
 
 def install_command(needs: Sequence[Need]) -> str:
-    """The line a person would type, empty when nothing is lacking."""
-    packages = " ".join(need.package for need in needs)
+    """The line a person would type, empty when no package would bring what is lacking."""
+    packages = " ".join(need.package for need in needs if need.package)
     sudo = "" if os.geteuid() == 0 else "sudo "
     return f"{sudo}apt-get install {packages}" if packages else ""
 
 
 def install(parts: Sequence[str]) -> int:
     """Install by apt-get what these parts lack; 0 when everything is there afterwards."""
-    needs = lacking(*parts)
+    lacks = lacking(*parts)
+    needs = [need for need in lacks if need.package]
     if not needs:
-        return 0
+        for need in lacks:
+            print(f"error: {need.what} not found", file=sys.stderr)
+        return 1 if lacks else 0
     command = install_command(needs)
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         print(f"error: {', '.join(need.what for need in needs)} not found\nhint: {command}", file=sys.stderr)

@@ -6,12 +6,16 @@ failure (where GLOWPLUG_TEST_REQUIRE names the part: then not even a test's own 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from tests import parts
+
+if TYPE_CHECKING:
+    from lab import kube
 
 # The time of one example says nothing on a busy machine; what must be quick has a test of its own.
 settings.register_profile("glowplug", deadline=None)
@@ -59,6 +63,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     failed = len(stats.get("failed", [])) + len(stats.get("error", []))
     passed, skipped = len(stats.get("passed", [])), len(stats.get("skipped", []))
     terminalreporter.write_line(f"{passed} passed, {failed} failed, {skipped} skipped")
+
+
+@pytest.fixture(scope="session")
+def kube_server() -> Iterator[kube.Server]:
+    """The one API server of the session, with Karpenter's and Auto Mode's kinds; for tests that `requires("kube")`.
+
+    Tests make namespaces of their own in it, and end what holds for the whole cluster.
+    """
+    from lab import kube
+
+    with kube.serve() as server:
+        server.install_crds(kube.CRDS.glob("*.yaml"))
+        yield server
 
 
 def _parts_of(item: pytest.Item) -> frozenset[str]:

@@ -85,6 +85,13 @@ def _engine() -> str:
     return "the engine environment is not built"
 
 
+def _kube() -> str:
+    from lab.kube import binaries, server
+
+    unbuilt = [name for name in server.COMMANDS if binaries.find(name) is None]
+    return binaries.missing() or (f"{', '.join(unbuilt)} not built" if unbuilt else "")
+
+
 def _cluster() -> str:
     if os.geteuid() != 0:
         return "not root"
@@ -98,7 +105,8 @@ def _root() -> str:
 _ALL = (
     Part("s3", "a real S3 server (lab/s3.py)", _lacks("SeaweedFS", "weed"), "make environment"),
     Part("engine", "a real vLLM or torch (lab/engine.py)", _engine, "make engine"),
-    Part("cluster", "a real Kubernetes API server and nodes", _cluster, ""),
+    Part("kube", "a real Kubernetes API server (lab/kube)", _kube, "make kube"),
+    Part("cluster", "real Kubernetes nodes", _cluster, ""),
     Part("browser", "Chromium", _lacks("Chromium", *system.CHROMIUM_NAMES), ""),
     Part("ninja", "ninja, for build trees of FlashInfer's kind", _lacks("ninja", "ninja"), "make environment"),
     Part("root", "root: namespaces, other users, mounts", _root, "sudo make test"),

@@ -55,7 +55,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     def need(part: str) -> system.Need:
         return system.Need(part, f"{part}-package", lambda: f"{part}-package" in there)
 
-    needs = {part: (need(part),) for part in ("engine", "browser", "tools")}
+    needs = {part: (need(part),) for part in ("engine", "kube", "browser", "tools")}
     monkeypatch.setattr(system, "NEEDS", needs)
 
     def install(parts: tuple[str, ...]) -> int:
@@ -81,7 +81,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 def test_who_may_install_what(
     machine: set[str], target: str, root: bool, environ: dict[str, str], installs: bool
 ) -> None:
-    prepare.prepare(prepare.TARGETS[target], environ, root=root, build=lambda: 0)
+    prepare.prepare(prepare.TARGETS[target], environ, root=root, build=lambda part: 0)
     assert bool(machine) == installs
 
 
@@ -90,28 +90,52 @@ def test_who_may_install_what(
     [
         ("test", {}, set()),
         ("test", {"GLOWPLUG_TEST_REQUIRE": "s3"}, set()),
-        ("test", {"GLOWPLUG_TEST_REQUIRE": "s3,engine,browser"}, {"engine", "browser"}),
+        ("test", {"GLOWPLUG_TEST_REQUIRE": "s3,engine,kube,browser"}, {"engine", "kube", "browser"}),
         ("demo", {}, {"engine"}),
         ("bench", {}, {"engine", "tools"}),
+        ("kube", {}, {"kube"}),
     ],
 )
 @pytest.mark.usefixtures("machine")
 def test_what_is_lacking_stops_a_target_that_cannot_do_without(
     target: str, environ: dict[str, str], stops_for: set[str]
 ) -> None:
-    def build() -> int:
-        pytest.fail("an engine environment of 6 GB for a machine that cannot use it")
+    def build(part: str) -> int:
+        pytest.fail(f"{part}: gigabytes built for a machine that cannot use them")
 
     assert prepare.prepare(prepare.TARGETS[target], environ, root=False, build=build) == stops_for
 
 
-def test_an_engine_that_cannot_be_built_counts_as_lacking(machine: set[str]) -> None:
-    machine.update({"engine-package", "browser-package", "tools-package"})
-    for target, stops_for in (("test", set()), ("demo", {"engine"})):
-        assert prepare.prepare(prepare.TARGETS[target], {}, root=False, build=lambda: 1) == stops_for
+@pytest.mark.parametrize(
+    ("target", "environ", "stops_for"),
+    [
+        ("test", {}, set()),
+        ("test", {"GLOWPLUG_TEST_REQUIRE": "kube"}, {"kube"}),
+        ("demo", {}, {"engine"}),
+        ("kube", {}, {"kube"}),
+    ],
+)
+def test_what_cannot_be_built_counts_as_lacking(
+    machine: set[str], target: str, environ: dict[str, str], stops_for: set[str]
+) -> None:
+    machine.update({f"{part}-package" for part in ("engine", "kube", "browser", "tools")})
+    assert prepare.prepare(prepare.TARGETS[target], environ, root=False, build=lambda part: 1) == stops_for
+
+
+def test_every_part_that_is_built_is_built_once(machine: set[str]) -> None:
+    machine.update({f"{part}-package" for part in ("engine", "kube", "browser", "tools")})
+    built: list[str] = []
+    prepare.prepare(prepare.TARGETS["test"], {}, root=False, build=lambda part: built.append(part) or 0)
+    assert sorted(built) == ["engine", "kube"]
 
 
 def test_the_command_to_type_names_every_lacking_package_once() -> None:
     one, other = (system.Need(name, name, lambda: False) for name in ("g++", "zstd"))
     assert system.install_command([one, other]).endswith("apt-get install g++ zstd")
     assert system.install_command([]) == ""
+
+
+def test_what_no_package_brings_is_not_asked_of_apt_get() -> None:
+    lacking = [system.Need("Go", "", lambda: False), system.Need("zstd", "zstd", lambda: False)]
+    assert system.install_command(lacking).endswith("apt-get install zstd")
+    assert system.install_command(lacking[:1]) == ""
