@@ -139,6 +139,12 @@ CODES: Final[dict[str, Code]] = {
     "bad-store-url": Code(
         "The address of the store is not one.", "write s3://bucket/prefix, gs://…, az://… or file:///…"
     ),
+    "bad-model": Code(
+        "MODEL is no size, no directory and no address.", "write 67GB, a local directory or s3://bucket/prefix"
+    ),
+    "no-safetensors": Code(
+        "The folder holds no weights that an engine can stream.", "give the folder whose root holds *.safetensors"
+    ),
     "no-ranges": Code(
         "The server sends whole objects where a part was asked for.", "use a server or proxy that honours HTTP ranges"
     ),

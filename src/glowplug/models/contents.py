@@ -45,7 +45,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What reading cost: requests that were sent, payload bytes that came back, seconds."""
+    """What reading cost: requests that were sent (of a directory: reads and one listing), bytes of objects that came back, seconds.
+
+    Repeated requests count again. A listing counts one request for each 1,000 names, and no bytes.
+    """
 
     requests: int = 0
     bytes: int = 0
@@ -56,12 +59,21 @@ class Traffic:
 class Model:
     """One model. A bare size (`67GB`) is a model of which nothing else is known.
 
-    `weights_bytes` is the sum of the root `*.safetensors` objects that the engine would really load (whole files, headers
-    included). Everything that was not read is None. `dtype` is the safetensors name (`BF16`, `F8_E4M3`) that holds most bytes.
+    `weights_bytes` is the sum of the root `*.safetensors` objects that a streamer loads, which goes by names alone (whole files,
+    headers included; `consolidated*` beside `model-*` counts). `indexed_bytes` is the sum of those that
+    `model.safetensors.index.json` names, which is what an engine that goes by the index loads; None without a usable index.
+    Everything that was not read is None.
+
+    `shards`, `tensors` and the largest ones are of the same objects as `weights_bytes`, tensors as far as headers can be read.
+    `dtype` and `parameters` are of one copy of the model. `dtype` is the safetensors name (`BF16`, `F8_E4M3`) that holds most
+    bytes. `parameters` counts the elements of floating-point tensors and of 8-bit signed ones (scales and zero points with
+    them); it is None where another integer type holds more than a hundredth of the bytes, since that is how 4-bit weights are
+    packed, and headers do not say how many are in a word.
     """
 
     source: str
     weights_bytes: int
+    indexed_bytes: int | None = None
     shards: int | None = None
     tensors: int | None = None
     largest_tensor_bytes: int | None = None

@@ -1,0 +1,207 @@
+"""What the word MODEL of a command line means: a size, a directory, or a place in an object store.
+
+Nothing is read here but whether a directory of that name is there. What the word cannot mean is told with what was probably meant,
+since the usual mistakes have names: a Hugging Face name, a web address, one file of a folder, billions of parameters for bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import urllib.parse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from glowplug.core import units
+from glowplug.core.errors import AccessDeniedError, BadInputError, GlowplugError, NotFoundError, UsageError
+from glowplug.core.printable import one_line
+from glowplug.models.contents import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SMALLEST: Final = 10**6
+"""Bytes below which a size is taken for a mistake: `7B` are seven bytes."""
+
+LARGEST: Final = 10**15
+"""Bytes above which a size is one too."""
+
+_SIZE: Final = re.compile(r"\s*\d+(?:\.\d+)?\s*(?:[kmgtp]i?)?b?\s*", re.ASCII | re.IGNORECASE)
+_ALMOST_SIZE: Final = re.compile(r"\s*[\d.,_]+\s*[A-Za-z]{0,4}\s*", re.ASCII)
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?(.*)", re.DOTALL)
+_HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
+_OBJECTS: Final = ("s3", "gs", "az")
+_ALIASES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("s3a", "s3n", "aws"), "s3"),
+    **dict.fromkeys(("gcs", "google"), "gs"),
+    **dict.fromkeys(("azure", "abfs", "abfss", "wasb", "wasbs"), "az"),
+}
+_LONGEST: Final = 4096  # characters; PATH_MAX
+_SHOWN: Final = 200
+
+
+@dataclass(frozen=True)
+class Size:
+    """A number of bytes, of which nothing else is known."""
+
+    source: str
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A directory of this machine."""
+
+    source: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Objects:
+    """A prefix of a bucket. `source` is how it is shown and handed to an engine: no trailing slash, the scheme in small letters."""
+
+    source: str
+    findings: tuple[Finding, ...] = ()
+
+
+Address = Size | Directory | Objects
+
+
+def is_size(text: str) -> bool:
+    """Whether MODEL is a size and nothing else, whatever directories there are (`./67GB` is one)."""
+    return len(text) <= _SHOWN and _SIZE.fullmatch(text) is not None
+
+
+def parse_size(text: str) -> int:
+    """Bytes of weights. Raises UsageError (`bad-size`) for what no model has, too."""
+    nbytes = units.parse_size(text) if is_size(text) else _no_size(text)
+    if nbytes < SMALLEST:
+        raise UsageError(f"{text.strip()} is {nbytes} bytes, and no model is that small", code="bad-size", hint=_bigger(text))
+    return check_size(nbytes)
+
+
+def check_size(nbytes: int) -> int:
+    """`nbytes`, when a model can have as many. Raises UsageError (`bad-size`)."""
+    if not 1 <= nbytes <= LARGEST:
+        raise UsageError(f"no model has {str(nbytes)[:30]} bytes", code="bad-size")
+    return nbytes
+
+
+def parse(text: str, environ: Mapping[str, str]) -> Address:
+    """What MODEL means. `environ` gives HOME for `~/`.
+
+    Raises UsageError (`bad-size`, `bad-model`), NotFoundError where a directory is not there, BadInputError where it is a file,
+    AccessDeniedError where it cannot be looked at.
+    """
+    if is_size(text):
+        return Size(text.strip(), parse_size(text))
+    if not text.strip() or len(text) > _LONGEST or not text.isprintable():
+        raise _bad(text, "it is empty, too long or not printable")
+    found = _SCHEME.fullmatch(text)
+    if found is not None:
+        return _of_scheme(text, *found.groups())
+    return _directory(text, environ)
+
+
+def _of_scheme(text: str, scheme: str, slashes: str | None, rest: str) -> Address:
+    plain = scheme.lower()
+    if "@" in rest.split("/", 1)[0]:
+        raise _bad(f"{scheme}://…", "credentials do not belong into an address")
+    if plain in ("http", "https"):
+        raise _bad(text, "a model is named by its bucket; the server's address goes into AWS_ENDPOINT_URL", "write s3://bucket/prefix")
+    if plain in _ALIASES:
+        raise _bad(text, f"no engine knows {scheme}:", f"did you mean {_ALIASES[plain]}://{rest} ?")
+    if plain in ("hf", "huggingface"):
+        raise _hub(text)
+    if plain not in (*_OBJECTS, "file"):
+        raise _bad(text, f"unknown scheme {scheme!r}")
+    if not slashes:
+        raise _bad(text, f"two slashes are missing after {scheme}:", f"did you mean {plain}://{rest.lstrip('/')} ?")
+    if plain == "file":
+        return _file_url(text, rest)
+    source = f"{plain}://{rest.rstrip('/')}"
+    if rest.endswith(".safetensors"):
+        raise BadInputError(
+            f"{one_line(source)} is one file; engines load folders",
+            code="bad-model",
+            hint=f"give the folder: {source.rpartition('/')[0]}",
+        )
+    return Objects(source, _case(scheme, source))
+
+
+def _case(scheme: str, source: str) -> tuple[Finding, ...]:
+    if scheme.islower():
+        return ()
+    message = (
+        f"the address begins with {scheme}://: vLLM takes that, the streamer does not, "
+        "which lists no weights and pulls no files then"
+    )
+    return (Finding("scheme-case", "error", message, f"write {source}"),)
+
+
+def _file_url(text: str, rest: str) -> Directory:
+    host, slash, path = rest.partition("/")
+    if host not in ("", "localhost") or not slash:
+        raise _bad(text, "a directory's address has three slashes", f"did you mean file:///{rest} ?" if rest else "")
+    decoded = urllib.parse.unquote(path)
+    if not decoded.isprintable():
+        raise _bad(text, "it is not printable")
+    return _existing(text, Path("/" + decoded.strip("/")))
+
+
+def _directory(text: str, environ: Mapping[str, str]) -> Directory:
+    expanded = f"{environ['HOME']}/{text[2:]}" if text.startswith("~/") and environ.get("HOME") else text
+    try:
+        return _existing(text, Path(expanded))
+    except NotFoundError:
+        if text.startswith(("/", "./", "../", "~/")) or text in (".", ".."):
+            raise
+    if _ALMOST_SIZE.fullmatch(text):
+        _no_size(text)
+    if _HUB_NAME.fullmatch(text.rstrip("/")):
+        raise _hub(text)
+    raise _bad(text, "it is no size, no address, and no directory of that name is here")
+
+
+def _existing(text: str, path: Path) -> Directory:
+    shown = one_line(text)[:_SHOWN]
+    try:
+        mode = path.stat().st_mode
+    except PermissionError as error:
+        raise AccessDeniedError(
+            f"{shown} cannot be looked at: {error.strerror}", hint="give this user the right to read the directory"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise NotFoundError(f"there is no directory {shown}", hint="check the path; of a bucket, write s3://bucket/prefix") from error
+    if stat.S_ISDIR(mode):
+        return Directory(text.rstrip("/") or "/", Path(os.path.abspath(path)))  # noqa: PTH100 - absolute() keeps ..
+    if text.endswith(".safetensors"):
+        raise BadInputError(f"{shown} is one file; engines load folders", code="bad-model", hint="give the folder that it lies in")
+    raise BadInputError(f"{shown} is no directory", code="bad-model")
+
+
+def _hub(text: str) -> GlowplugError:
+    return _bad(
+        text,
+        "no directory of that name is here, and names of the Hugging Face Hub are not looked up",
+        "give the size with --size 67GB, or the address to which the model was copied (s3://bucket/prefix)",
+    )
+
+
+def _no_size(text: str) -> int:
+    raise UsageError(f"not a size: {one_line(text)[:_SHOWN]!r}", code="bad-size")
+
+
+def _bigger(text: str) -> str:
+    billions = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*b\s*", text, re.IGNORECASE)
+    if billions is None:
+        return ""
+    return f"of {billions[1]} billion parameters with 16 bits each, write {float(billions[1]) * 2:g}GB"
+
+
+def _bad(text: str, why: str, hint: str = "") -> UsageError:
+    shown = one_line(text)
+    shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
+    return UsageError(f"not a model: {shown!r}: {why}", code="bad-model", hint=hint)
