@@ -23,17 +23,18 @@ from lab import s3
 from lab.faults import Answer, Fault, Hang, LoseAnswer, Proxy
 from tests.cache import making
 from tests.cache.conftest import Place
+from tests.clocks import SLACK
 from tests.parts import requires
 
 
 def manifest_of(store: Store, key: Key) -> Manifest:
-    found = commit.read(store, layout.manifest_path(key), Deadline.after(30)).manifest
+    found = commit.read(store, layout.manifest_path(key), Deadline.after(60)).manifest
     assert found is not None
     return found
 
 
 def blobs(store: Store) -> set[str]:
-    return {meta.path for meta in store.list("v1/default/blobs", Deadline.after(30))}
+    return {meta.path for meta in store.list("v1/default/blobs", Deadline.after(60))}
 
 
 def test_the_first_start_publishes_an_entry_and_its_support(store: Store, key: Key, tree: Path, soon: Deadline) -> None:
@@ -379,7 +380,7 @@ class TestFaultsOfTheWire:
         done = publish(wired, key, {}, making.parts(tree), deadline=Deadline.after(2))
         assert done.outcome is PublishOutcome.FAILED
         assert done.reason in {"deadline", "store_unavailable"}
-        assert done.seconds < 4
+        assert done.seconds < 2 + SLACK
 
     def test_a_reader_who_may_not_write_is_told_so(
         self, s3_place: Place, s3_server: s3.Server, key: Key, tree: Path, soon: Deadline

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from glowplug.observe import fanotify, opens
 from glowplug.observe.opens import OpenWatch
 from glowplug.observe.outside import Outside
 from glowplug.observe.ready import QUIET_SECONDS, QuietProbe, UrlProbe
+from tests.clocks import SLACK
 
 
 @pytest.fixture(params=["inotify", "fanotify"])
@@ -37,8 +38,9 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return kind
 
 
-LINGER = "import time; time.sleep(0.3)"
-"""An opener that is gone when its event is looked at does not count: whose it was cannot be asked any more."""
+LINGER = "import sys; print(flush=True); sys.stdin.read()"
+"""An opener that is gone when its event is looked at does not count: whose it was cannot be asked any more. So it stays until
+`up_to_here` has seen that all of its events were looked at."""
 
 
 def watching(root: Path, paths: Iterable[str]) -> OpenWatch:
@@ -48,16 +50,30 @@ def watching(root: Path, paths: Iterable[str]) -> OpenWatch:
     return watch
 
 
+def up_to_here(watch: OpenWatch, root: Path) -> None:
+    """Until the watch has looked at all that has happened: events come in order, and this one is the last."""
+    (root / LAST).read_bytes()
+    assert until(lambda: LAST in watch.opened())
+
+
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.01)
+    return holds()
+
+
 @pytest.fixture
 def root(tmp_path: Path, kernel: str) -> Path:
     del kernel
-    for name in ("a/one", "a/two", "b/three", "top"):
+    for name in ("a/one", "a/two", "b/three", "top", LAST):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"artifact" * 100)
     return tmp_path
 
 
-EVERY = ["a/one", "a/two", "b/three", "top"]
+LAST = "z/last"
+EVERY = ["a/one", "a/two", "b/three", "top", LAST]
 
 
 @pytest.mark.parametrize(
@@ -74,16 +90,21 @@ EVERY = ["a/one", "a/two", "b/three", "top"]
         ("open('a/one', 'wb').write(b'new'); open('a/one', 'rb').read()", {"a/one"}),
         ("import os; os.unlink('a/one'); os.rename('b', 'c')", set()),
         ("open('a/unlisted', 'w'); open('a/unlisted').read()", set()),
-        ("import os; os.open('a/two', os.O_RDONLY); import time; time.sleep(0.3); os._exit(0)", {"a/two"}),
+        ("import os; os.open('a/two', os.O_RDONLY)", {"a/two"}),
         ("import shutil; shutil.rmtree('a')", set()),
     ],
 )
 def test_what_another_process_opens_to_read_is_seen(root: Path, code: str, seen: set[str]) -> None:
     watch = watching(root, EVERY)
     assert watch.available
-    subprocess.run([sys.executable, "-I", "-S", "-W", "ignore", "-c", f"{code}\n{LINGER}"], cwd=root, check=True)
-    assert watch.stop() == seen
-    assert watch.opened() == seen
+    command = [sys.executable, "-I", "-S", "-W", "ignore", "-c", f"{code}\n{LINGER}"]
+    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"\n"
+        up_to_here(watch, root)
+        other.communicate()
+    assert watch.stop() == seen | {LAST}
+    assert watch.opened() == seen | {LAST}
 
 
 def test_a_file_that_is_still_open_counts(root: Path) -> None:
@@ -131,11 +152,12 @@ def test_only_the_engine_counts_where_the_kernel_says_who_opened(root: Path, ker
 
 
 def test_a_grandchild_of_the_engine_counts(root: Path) -> None:
-    script = f'{sys.executable} -c \'open("a/one", "rb").read(); import time; time.sleep(0.5)\'; true'
+    script = f'{sys.executable} -c \'open("a/one", "rb").read(); import sys; sys.stdin.read()\'; true'
     watch = OpenWatch(root, EVERY)
-    engine = subprocess.Popen(["sh", "-c", script], cwd=root, process_group=0)
+    engine = subprocess.Popen(["sh", "-c", script], cwd=root, process_group=0, stdin=subprocess.PIPE)
     watch.attach(engine.pid)
-    engine.wait()
+    until(lambda: bool(watch.opened()))
+    engine.communicate()
     assert watch.stop() == {"a/one"}
 
 
@@ -265,7 +287,7 @@ def test_ready_is_a_health_url_that_answers_well(
     url, planned = answers
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     planned[:] = statuses
-    assert UrlProbe(url).ready() is ready
+    assert UrlProbe(url).ready(60.0) is ready
 
 
 @pytest.mark.parametrize(
@@ -301,7 +323,7 @@ def test_a_server_that_trickles_is_not_waited_for() -> None:
             one, _ = listening.accept()
             with one:
                 for byte in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 1000:
-                    if stop.wait(0.2):
+                    if stop.wait(0.5):
                         return
                     one.sendall(bytes([byte]))
 
@@ -310,7 +332,7 @@ def test_a_server_that_trickles_is_not_waited_for() -> None:
         thread.start()
         began = time.monotonic()
         assert not UrlProbe(f"http://127.0.0.1:{listening.getsockname()[1]}/").ready(1.0)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 1.0 + SLACK
         stop.set()
 
 
