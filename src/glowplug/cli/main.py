@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 COMMANDS: Final[dict[str, str]] = {
     "run": "Start an engine warm: restore, start, verdict, publish.",
+    "plan": "Say on what a model fits, with which settings, and what bounds its load.",
+    "render": "Print manifests: Deployment, bake job, agent, node pool; network and roles.",
     "fingerprint": "Show what a start would be keyed by, and from where each value comes.",
     "cache": "List, publish, restore, verify and keep the compile cache in order.",
     "startup": "Say where the seconds of a start went; compare several.",

@@ -14,6 +14,7 @@ from glowplug.catalog.limits import fact
 from glowplug.core.units import format_size
 from glowplug.models.contents import Finding
 from glowplug.plan import hosting
+from glowplug.plan.assumptions import assumed
 from glowplug.plan.guide import CHUNK, LOW_SPEED, TIMEOUT, corruption, extra_config, loader_args
 from glowplug.plan.hosting import Reading, Streamer
 from glowplug.plan.loaders import STREAMER, Loader
@@ -87,7 +88,7 @@ def unstreamed(request: Request, ranks: int, loader: Loader) -> Decided:
         + "copy the model to the node's NVMe (an init container, or a volume that is filled once) and load it from there",
     )
     reason = Reason("--load-format", "auto", "the engine's own loader is the only one", source)
-    reading = Reading(request.model.weights_bytes, ranks, False, int(fact("streamer.object_chunk_bytes").value), 1)
+    reading = Reading(request.model.weights_bytes, ranks, False, int(fact("streamer.chunk_bytes").value), 1)
     settings = Streaming("auto", reading.chunk_bytes, 1, False, {}, (), {})
     memory = Resources(round(min(reading.weights_bytes, 2.0**63) + hosting.base_bytes(ranks)), 0, 0)
     return Decided(settings, memory, (reason,), (finding,))
@@ -164,17 +165,20 @@ def _distributed(request: Request, machine: Machine, ranks: int, loader: Loader,
 
 def _chunk(request: Request, machine: Machine, rank_bytes: float, streamer: Streamer, notes: _Notes) -> int:
     """Bytes of one ranged read."""
-    default = int(fact("streamer.object_chunk_bytes").value)
+    default = int(fact("streamer.chunk_bytes").value)
     if request.chunk_bytes is not None:
         notes.reason(CHUNK, request.chunk_bytes, "as asked for", "--chunk-size")
+        least = int(fact("streamer.chunk_bytes_min").value)
+        if request.chunk_bytes < least:
+            notes.finding("chunk-raised", "info", f"the streamer reads {least} bytes at least, whatever {CHUNK} says")
         return request.chunk_bytes
     if request.custom_endpoint or request.scheme != "s3":
         why = "the streamer's default: large chunks were measured on AWS's S3 only"
         notes.reason(CHUNK, default, why, "model-streamer issue 120")
         return default
-    smallest = fact("streamer.chunk_bytes_measured_min")
+    smallest = assumed("streamer.chunk_bytes_measured_min")
     large = int(fact("guide.chunk_bytes").value)
-    if machine.network_bps is None or machine.network_bps < fact("plan.fast_link_bits_per_second").value:
+    if machine.network_bps is None or machine.network_bps < assumed("network.fast_bits_per_second").value:
         why = (
             "half the requests of the default 8 MiB, of which each needs two GETs, and small enough for many clients; "
             "4 GiB pays on links of 50 Gbit/s and more"
@@ -195,10 +199,10 @@ def _chunk(request: Request, machine: Machine, rank_bytes: float, streamer: Stre
 def _clients(machine: Machine, ranks: int, rank_bytes: float, chunk: int, streamer: Streamer) -> tuple[int, str, str]:
     """How many clients of one rank gain something."""
     gbps = None if machine.network_bps is None else machine.network_bps / 1e9
-    least = int(fact("streamer.object_concurrency").value)
-    fast = machine.network_bps is not None and machine.network_bps >= fact("plan.fast_link_bits_per_second").value
-    most = fact("streamer.concurrency_gain_max_fast" if fast else "streamer.concurrency_gain_max_slow")
-    per_client = fact("streamer.client_bits_per_second_seen")
+    least = int(fact("streamer.concurrency").value)
+    fast = machine.network_bps is not None and machine.network_bps >= assumed("network.fast_bits_per_second").value
+    most = assumed("streamer.useful_clients_fast" if fast else "streamer.useful_clients_slow")
+    per_client = assumed("streamer.client_bits_per_second_seen")
     node = int(most.value)
     why = f"{node} clients on a node were the most that gained"
     source = most.source
@@ -238,13 +242,14 @@ def _held(
     if budget is None or hosting.resources(reading, streamer).host_memory_bytes <= budget:
         return reading, why
     fewer = _fewer(reading, streamer, budget)
-    least = min(reading.clients, int(fact("streamer.object_concurrency").value))
+    least = min(reading.clients, int(fact("streamer.concurrency").value))
     if fewer.clients < least and not streamer.unlimited(distributed=reading.distributed):
         fewer = _fewer(_limited(reading, request, streamer, budget), streamer, budget)
         notes.reason(
             LIMIT,
             str(int(fewer.memory_limit or 0)),
-            f"the default of {format_size(int(streamer.memory_limit))} is more than the host has: {format_size(int(budget))} a pod",
+            f"with the default of {format_size(int(streamer.memory_limit))} the buffers would not fit into the {format_size(int(budget))} "
+            "of host memory that a pod can have",
             "model-streamer docs, RUNAI_STREAMER_MEMORY_LIMIT",
         )
     need = hosting.resources(fewer, streamer).host_memory_bytes
@@ -292,12 +297,12 @@ def _environment(request: Request, reading: Reading, streamer: Streamer, notes: 
         env[LIMIT] = str(int(reading.memory_limit))
     if request.scheme != "s3":
         return env
-    window = fact("streamer.request_timeout_ms_helpful")
+    window = assumed("streamer.request_timeout_ms_helpful")
     env[TIMEOUT] = str(int(window.value))
     why = "survives a first byte that takes long (another region); under 3000 nothing changes"
     notes.reason(TIMEOUT, env[TIMEOUT], why, window.source)
     if streamer.at_least(hosting.RING_SINCE):
-        retry = fact("streamer.retry_seconds_helpful")
+        retry = assumed("streamer.retry_seconds_helpful")
         env[RETRY] = str(int(retry.value))
         notes.reason(RETRY, env[RETRY], "503 is retried for so many seconds instead of six times", retry.source)
     why = "left out: it aborts each connection that is slow, which all of many on one slow link are"

@@ -13,6 +13,7 @@ from glowplug.catalog.releases import newest, release_or_older, releases
 from glowplug.core.units import format_size
 from glowplug.models.contents import Finding
 from glowplug.plan import auto, compiling, guide, hosting, memory, roofline
+from glowplug.plan.assumptions import assumed
 from glowplug.plan.hosting import Reading, Streamer
 from glowplug.plan.loaders import Loader
 from glowplug.plan.outcome import Estimate, Placement, Plan, Reason
@@ -51,6 +52,10 @@ def decide(request: Request) -> Plan:
         compiled = compiling.settings(request, loader, caches)
         why_compiled = compiling.reasons(request, loader, caches)
         part = replace(part, streaming=replace(part.streaming, env={**part.streaming.env, **of_streamer}))
+        why_log = "the streamer then says how many bytes it loaded in how many seconds"
+        why_compiled += tuple(
+            Reason(name, value, why_log, "model-streamer docs") for name, value in of_streamer.items()
+        )
     return Plan(
         profile=request.profile,
         engine=request.engine,
@@ -230,6 +235,8 @@ def _placement_reasons(request: Request, machine: Machine, fit: Fit, tokens: int
         return
     if wanted is None:
         why = "the fewest GPUs with weights in three quarters of the memory; nothing but the size of the model is known"
+        if not fit.fits:
+            why = f"the most that {machine.name} and the attention heads allow"
         yield Reason("--tensor-parallel-size", ranks, why, fact("guide.memory_share").source)
         return
     parts = (wanted.weights, wanted.kv_cache, wanted.reserve, memory.usable(machine))
@@ -238,7 +245,7 @@ def _placement_reasons(request: Request, machine: Machine, fit: Fit, tokens: int
         "--tensor-parallel-size",
         ranks,
         f"on each GPU {weights} weights, {cache} KV cache for one sequence of {tokens:,} tokens and {reserve} reserve, of {usable}",
-        f"{fact('vllm.gpu_memory_utilization').source}; reserve: {fact('plan.gpu_reserve_bytes').source}",
+        f"{assumed('vllm.gpu_memory_utilization').source}; reserve: {assumed('gpu.reserve_bytes').source}",
     )
 
 

@@ -83,12 +83,11 @@ def reasons(request: Request, settings: Streaming, ranks: int) -> Iterator[Reaso
         formula = f"ceil({request.model.weights_bytes / 1e9:g} GB / 4 GB)"
     else:
         formula = f"ceil({request.model.weights_bytes} / {chunk})"
-    yield Reason(
-        "--tensor-parallel-size",
-        ranks,
-        f"the fewest GPUs that hold {size}, with weights in at most three quarters of the memory",
-        f"{SOURCE}; the share is glowplug's",
-    )
+    if request.tensor_parallel_size is None:
+        why = f"the fewest GPUs that hold {size}, with weights in at most three quarters of the memory"
+        yield Reason("--tensor-parallel-size", ranks, why, f"{SOURCE}; the share is glowplug's")
+    else:
+        yield Reason("--tensor-parallel-size", ranks, "as asked for", "--tp")
     yield Reason("concurrency", settings.concurrency, formula, SOURCE)
     with_ranks = "tensor parallelism is used" if settings.distributed else "no tensor parallelism, so it is left out"
     yield Reason("distributed", settings.distributed, with_ranks, SOURCE)

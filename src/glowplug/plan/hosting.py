@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from glowplug.catalog.limits import fact
 from glowplug.catalog.releases import version_key
+from glowplug.plan.assumptions import assumed
 from glowplug.plan.outcome import Resources
 
 if TYPE_CHECKING:
@@ -98,11 +99,11 @@ def resources(reading: Reading, streamer: Streamer) -> Resources:
 
 def base_bytes(ranks: int) -> float:
     """The engine's processes besides the streamer."""
-    return fact("plan.host_bytes_per_rank").value * ranks
+    return assumed("host.bytes_per_rank").value * ranks
 
 
 def budget_bytes(machine: Machine, pods_per_node: int) -> float | None:
     """Host memory that one pod can have when the node is full of them, None where the machine's memory is not known."""
     if machine.memory_bytes is None:
         return None
-    return machine.memory_bytes * fact("plan.host_share").value / max(1, pods_per_node)
+    return machine.memory_bytes * assumed("host.share").value / max(1, pods_per_node)

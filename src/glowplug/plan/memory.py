@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from glowplug.catalog.instances import instances
 from glowplug.catalog.limits import fact
+from glowplug.plan.assumptions import assumed
 from glowplug.plan.outcome import Candidate
 from glowplug.plan.request import Machine
 
@@ -79,7 +80,7 @@ def by_need(tokens: int) -> Lacking:
 
 def usable(machine: Machine) -> float:
     """Bytes of one GPU that the engine takes by default."""
-    return fact("vllm.gpu_memory_utilization").value * machine.gpu_memory_bytes
+    return assumed("vllm.gpu_memory_utilization").value * machine.gpu_memory_bytes
 
 
 def need(model: Model, ranks: int, tokens: int) -> Need | None:
@@ -147,36 +148,34 @@ def smallest(model: Model, machine: Machine, lacking: Lacking) -> Fit:
 
 
 def candidates(model: Model, lacking: Lacking, *, besides: str | None = None) -> tuple[Candidate, ...]:
-    """The smallest machine of each family that the model fits on, smallest first; by price where all of them have one."""
+    """The cheapest machine of each family that the model fits on, cheapest first; those without a price come last, by size."""
     best: dict[str, tuple[Instance, Fit]] = {}
-    for one in _by_size():
+    for one in sorted(_whole(), key=_cost):
         if one.family in best or one.name == besides:
             continue
         fit = smallest(model, Machine.of_instance(one), lacking)
         if fit.fits:
             best[one.family] = (one, fit)
-    found = list(best.values())
-    prices = [one.usd_per_hour for one, _ in found]
-    if all(price is not None for price in prices):
-        found.sort(key=lambda pair: (pair[0].usd_per_hour or 0.0, *_size(pair[0])))
-    else:
-        found.sort(key=lambda pair: _size(pair[0]))
     return tuple(
         Candidate(one.name, fit.tensor_parallel_size, max(1, one.gpus) // fit.tensor_parallel_size)
-        for one, fit in found[:CANDIDATES]
+        for one, fit in list(best.values())[:CANDIDATES]
     )
 
 
 def largest_machine() -> Machine:
     """The one with the most GPU memory."""
-    return Machine.of_instance(_by_size()[-1])
+    return Machine.of_instance(max(_whole(), key=_size))
 
 
 @functools.cache
-def _by_size() -> tuple[Instance, ...]:
+def _whole() -> tuple[Instance, ...]:
     """Whole GPUs on x86-64: EC2 reports none for fractional types, so Karpenter and the scheduler see none there."""
-    whole = (one for one in instances() if not one.fractional and one.arch == "amd64")
-    return tuple(sorted(whole, key=_size))
+    return tuple(one for one in instances() if not one.fractional and one.arch == "amd64")
+
+
+def _cost(one: Instance) -> tuple[float, float, int, int, str]:
+    price = one.usd_per_hour
+    return (math.inf if price is None else price, *_size(one))
 
 
 def _size(one: Instance) -> tuple[float, int, int, str]:
@@ -197,6 +196,8 @@ def _kv_bytes_per_token(shape: Shape, ranks: int) -> float | None:
 
 
 def _reserve(shape: Shape, ranks: int) -> float:
-    activations = fact("vllm.batched_tokens").value * (shape.hidden or 0) * _HALF * fact("plan.activation_copies").value
-    logits = fact("vllm.sequences").value * (shape.vocabulary or 0) * _BYTES["float32"]
-    return fact("plan.gpu_reserve_bytes").value + activations + logits / ranks
+    activations = (
+        assumed("vllm.batched_tokens").value * (shape.hidden or 0) * _HALF * assumed("gpu.activation_copies").value
+    )
+    logits = assumed("vllm.sequences").value * (shape.vocabulary or 0) * _BYTES["float32"]
+    return assumed("gpu.reserve_bytes").value + activations + logits / ranks

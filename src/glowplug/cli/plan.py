@@ -1,0 +1,242 @@
+"""`glowplug plan MODEL`: does it fit, with which settings, what bounds the load. `render` takes the same options from here."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from glowplug.cli.examples import epilog
+from glowplug.cli.output import Output, note, output_option
+from glowplug.core import units
+from glowplug.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from glowplug.models.contents import Model
+    from glowplug.plan.outcome import Plan
+    from glowplug.plan.request import Machine, Request
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+LARGEST: Final = 2**60
+_SIZE: Final = re.compile(r"\s*\d[\d.]*\s*[a-zA-Z]*\s*\Z")
+_VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
+_STREAMED: Final = ("s3://", "gs://", "az://")
+_PATIENCE_SECONDS: Final = 2.0
+_TRUE: Final = ("1", "true", "yes")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the options say, as given: `request` makes sense of it."""
+
+    instance: str | None
+    gpu: str | None
+    gpu_count: int | None
+    tp: int | None
+    engine: str
+    engine_version: str | None
+    size: str | None
+    profile: str
+    chunk_size: str | None
+    streamer_version: str | None
+    nodes: int
+    max_model_len: int | None
+    timeout: str
+
+
+def planning_options(function: F) -> F:
+    """The options of `plan`, for every command that plans; the command gets them as `asked: Asked`."""
+
+    @functools.wraps(function)
+    def wrapped(*arguments: Any, **named: Any) -> Any:
+        asked = Asked(**{name: named.pop(name) for name in Asked.__dataclass_fields__})
+        return function(*arguments, asked=asked, **named)
+
+    options = [
+        click.option("--instance", metavar="TYPE", help="The EC2 instance type: p5.48xlarge."),
+        click.option("--gpu", metavar="NAME", help="A kind of GPU instead, by any of its names: h100, NVIDIA-L4."),
+        click.option("--gpu-count", type=click.IntRange(1, 64), metavar="N", help="How many of them a node has (1)."),
+        click.option("--tp", type=click.IntRange(1, 1024), metavar="N", help="Tensor-parallel size; chosen otherwise."),
+        click.option(
+            "--engine",
+            type=click.Choice(["vllm", "sglang", "tensorrt-llm"]),
+            default="vllm",
+            show_default=True,
+            help="The inference engine.",
+        ),
+        click.option(
+            "--engine-version", metavar="V", help="Its version; the newest known (profile guide: vLLM 0.21.0)."
+        ),
+        click.option("--size", metavar="SIZE", help="Size of the weights: 67GB. MODEL is then not read."),
+        click.option(
+            "--profile",
+            type=click.Choice(["guide", "auto"]),
+            default="auto",
+            show_default=True,
+            help="The AWS guide's numbers exactly, or settings for these versions and this machine.",
+        ),
+        click.option("--chunk-size", metavar="SIZE", help="Bytes of one ranged read: 4GiB; chosen otherwise."),
+        click.option("--streamer-version", metavar="V", help="The Run:ai streamer in the image; inferred otherwise."),
+        click.option(
+            "--nodes",
+            type=click.IntRange(1, 100_000),
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="How many nodes load at once.",
+        ),
+        click.option(
+            "--max-model-len", type=click.IntRange(1, 10**9), metavar="N", help="The longest sequence, in tokens."
+        ),
+        click.option(
+            "--timeout", default="60s", show_default=True, metavar="DURATION", help="How long reading MODEL may take."
+        ),
+    ]
+    decorated: Any = wrapped
+    for option in reversed(options):
+        decorated = option(decorated)
+    result: F = decorated
+    return result
+
+
+@click.command(
+    "plan",
+    epilog=epilog(
+        "Exit status: 0 it fits; 1 it does not.",
+        "glowplug plan s3://my-bucket/model --instance p5.48xlarge",
+        "glowplug plan 67GB --instance p5.48xlarge --profile guide",
+        "glowplug plan ./model --gpu l40s --gpu-count 4 --max-model-len 32768 -o json",
+        "glowplug plan 140GB --nodes 20",
+    ),
+)
+@click.argument("model", metavar="MODEL")
+@planning_options
+@click.option("-v", "--verbose", is_flag=True, help="Say on stderr what reading MODEL cost.")
+@output_option
+@click.pass_context
+def command(context: click.Context, model: str, asked: Asked, verbose: bool, output: Output) -> None:
+    """Say on how many GPUs a model fits, with which settings it starts fastest, and why.
+
+    MODEL is s3://bucket/prefix, a local directory, or a size such as 67GB. Of a model only the safetensors headers and
+    config.json are read. Without --instance and --gpu the cheapest machine that it fits on is taken.
+    """
+    from glowplug.plan.document import to_document
+    from glowplug.plan.text import plan_text
+
+    plan = planned(model, asked, os.environ)
+    if verbose:
+        traffic = plan.model.traffic
+        note(
+            f"reading {model}: {traffic.requests} requests, {traffic.bytes} bytes, {units.format_seconds(traffic.seconds)}"
+        )
+    output.document(to_document(plan), lambda: plan_text(plan), styled=True)
+    if not plan.placement.fits:
+        context.exit(1)
+
+
+def planned(model: str, asked: Asked, environ: Mapping[str, str]) -> Plan:
+    """The plan that a command line asks for. Raises UsageError, and what reading the model raises."""
+    from glowplug.plan.decide import decide
+
+    return decide(request(model, asked, environ))
+
+
+def request(model: str, asked: Asked, environ: Mapping[str, str]) -> Request:
+    """The request in it; reads MODEL unless it is a size or --size is given."""
+    from glowplug.plan.request import Request
+
+    machine = _machine(asked)
+    version, streamer = (
+        _version("--engine-version", asked.engine_version),
+        _version("--streamer-version", asked.streamer_version),
+    )
+    chunk = None if asked.chunk_size is None else _size("--chunk-size", asked.chunk_size)
+    found = _model(model, asked, environ)
+    # What this call used to reach the bucket holds for the bucket; without a reading it may be about anything.
+    read = found.shards is not None and model.startswith(_STREAMED)
+    region = (environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "") if read else ""
+    return Request(
+        model=found,
+        profile="guide" if asked.profile == "guide" else "auto",
+        machine=machine,
+        engine=asked.engine,
+        engine_version=version,
+        streamer_version=streamer,
+        tensor_parallel_size=asked.tp,
+        chunk_bytes=chunk,
+        max_model_len=asked.max_model_len,
+        nodes=asked.nodes,
+        endpoint=environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or "",
+        region=region,
+        unsigned=environ.get("RUNAI_STREAMER_S3_UNSIGNED") in _TRUE
+        or environ.get("AWS_SKIP_SIGNATURE", "").lower() in _TRUE,
+    )
+
+
+def _model(model: str, asked: Asked, environ: Mapping[str, str]) -> Model:
+    from glowplug.models.contents import Model
+
+    if asked.size is not None:
+        return Model(model, _size("--size", asked.size))
+    if _SIZE.match(model):
+        return Model(model.strip(), _size("MODEL", model))
+    from glowplug.core.clock import Deadline
+    from glowplug.models.read import read
+
+    with _patience(model):
+        return read(model, environ, Deadline.after(units.parse_duration(asked.timeout)))
+
+
+def _machine(asked: Asked) -> Machine | None:
+    from glowplug.plan.request import Machine
+
+    if asked.instance is not None and asked.gpu is not None:
+        raise UsageError("--instance and --gpu both name the machine", hint="give one of them")
+    if asked.gpu is not None:
+        from glowplug.catalog.gpus import gpu
+
+        return Machine.of_gpus(gpu(asked.gpu), asked.gpu_count or 1)
+    if asked.gpu_count is not None:
+        raise UsageError("--gpu-count counts the GPUs of --gpu", hint="give --gpu NAME, or --instance TYPE alone")
+    if asked.instance is None:
+        return None
+    from glowplug.catalog.instances import instance
+
+    return Machine.of_instance(instance(asked.instance))
+
+
+def _version(option: str, text: str | None) -> str | None:
+    if text is not None and not _VERSION.fullmatch(text):
+        raise UsageError(f"{option}: {text[:80]!r} is no version")
+    return text
+
+
+def _size(option: str, text: str) -> int:
+    try:
+        size = units.parse_size(text)
+    except (ValueError, OverflowError):  # more digits than Python takes for a number
+        size = LARGEST + 1
+    if not 0 < size <= LARGEST:
+        raise UsageError(f"{option}: {text[:80]!r} is not a size between 1 byte and 1 EiB", code="bad-size")
+    return size
+
+
+@contextlib.contextmanager
+def _patience(model: str) -> Iterator[None]:
+    """A line on stderr when reading takes long."""
+    timer = threading.Timer(_PATIENCE_SECONDS, note, [f"reading the headers of {model} …"])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
