@@ -248,8 +248,8 @@ def _held(
         notes.reason(
             LIMIT,
             str(int(fewer.memory_limit or 0)),
-            f"with the default of {format_size(int(streamer.memory_limit))} the buffers would not fit into the {format_size(int(budget))} "
-            "of host memory that a pod can have",
+            f"the default, {format_size(int(streamer.memory_limit))}, and the clients' buffers are more than the "
+            f"{format_size(int(budget))} of host memory that a pod can have",
             "model-streamer docs, RUNAI_STREAMER_MEMORY_LIMIT",
         )
     need = hosting.resources(fewer, streamer).host_memory_bytes
