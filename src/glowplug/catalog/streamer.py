@@ -10,7 +10,8 @@ from glowplug.catalog import spelling
 from glowplug.catalog.releases import version_key
 from glowplug.core.tables import table
 
-_PREFIXES: Final = ("RUNAI_STREAMER_", "AWS_", "AZURE_STORAGE_")
+# How much alike a name must be: nothing else begins with RUNAI_STREAMER_, but anybody may call a variable AWS_SECRET_NAME.
+_PREFIXES: Final = {"RUNAI_STREAMER_": 0.6, "AWS_": 0.69, "AZURE_STORAGE_": 0.69}
 _FIRST_WORDS: Final = ("RUNAI", "RUN", "AWS")
 _ALIKE: Final = 0.6
 
@@ -95,10 +96,10 @@ def nearest(name: str) -> str | None:
     spelled = name.strip().upper().replace("-", "_")
     if name in _by_name() or name in _neighbours():
         return None
-    for prefix in _PREFIXES:
+    for prefix, alike in _PREFIXES.items():
         if spelled.startswith(prefix):
             rests = [known[len(prefix) :] for known in _by_name() if known.startswith(prefix)]
-            found = spelling.nearest(spelled[len(prefix) :], rests, 1, _ALIKE)
+            found = spelling.nearest(spelled[len(prefix) :], rests, 1, alike)
             return _living(prefix + found[0]) if found else None
     if not spelling.nearest(spelled.partition("_")[0], _FIRST_WORDS, 1, _ALIKE):
         return None
