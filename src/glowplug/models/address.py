@@ -78,7 +78,9 @@ def parse_size(text: str) -> int:
     """Bytes of weights. Raises UsageError (`bad-size`) for what no model has, too."""
     nbytes = units.parse_size(text) if is_size(text) else _no_size(text)
     if nbytes < SMALLEST:
-        raise UsageError(f"{text.strip()} is {nbytes} bytes, and no model is that small", code="bad-size", hint=_bigger(text))
+        raise UsageError(
+            f"{text.strip()} is {nbytes} bytes, and no model is that small", code="bad-size", hint=_bigger(text)
+        )
     return check_size(nbytes)
 
 
@@ -110,7 +112,11 @@ def _of_scheme(text: str, scheme: str, slashes: str | None, rest: str) -> Addres
     if "@" in rest.split("/", 1)[0]:
         raise _bad(f"{scheme}://…", "credentials do not belong into an address")
     if plain in ("http", "https"):
-        raise _bad(text, "a model is named by its bucket; the server's address goes into AWS_ENDPOINT_URL", "write s3://bucket/prefix")
+        raise _bad(
+            text,
+            "a model is named by its bucket; the server's address goes into AWS_ENDPOINT_URL",
+            "write s3://bucket/prefix",
+        )
     if plain in _ALIASES:
         raise _bad(text, f"no engine knows {scheme}:", f"did you mean {_ALIASES[plain]}://{rest} ?")
     if plain in ("hf", "huggingface"):
@@ -174,11 +180,15 @@ def _existing(text: str, path: Path) -> Directory:
             f"{shown} cannot be looked at: {error.strerror}", hint="give this user the right to read the directory"
         ) from error
     except (OSError, ValueError) as error:
-        raise NotFoundError(f"there is no directory {shown}", hint="check the path; of a bucket, write s3://bucket/prefix") from error
+        raise NotFoundError(
+            f"there is no directory {shown}", hint="check the path; of a bucket, write s3://bucket/prefix"
+        ) from error
     if stat.S_ISDIR(mode):
         return Directory(text.rstrip("/") or "/", Path(os.path.abspath(path)))  # noqa: PTH100 - absolute() keeps ..
     if text.endswith(".safetensors"):
-        raise BadInputError(f"{shown} is one file; engines load folders", code="bad-model", hint="give the folder that it lies in")
+        raise BadInputError(
+            f"{shown} is one file; engines load folders", code="bad-model", hint="give the folder that it lies in"
+        )
     raise BadInputError(f"{shown} is no directory", code="bad-model")
 
 
