@@ -148,6 +148,9 @@ CODES: Final[dict[str, Code]] = {
     "no-ranges": Code(
         "The server sends whole objects where a part was asked for.", "use a server or proxy that honours HTTP ranges"
     ),
+    "does-not-fit": Code(
+        "The model does not fit on this machine.", "`glowplug plan MODEL` lists machines that it fits on"
+    ),
     "instance-unfit": Code(
         "On this kind of compute a pod could not use the instance type's GPUs or its NVMe.",
         "choose another instance type",

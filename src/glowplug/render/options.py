@@ -148,6 +148,8 @@ class Options:
                 raise UsageError(f"--publish-from: not NAMESPACE or NAMESPACE/SERVICEACCOUNT: {entry!r}")
         if self.model is not None and (not self.model.strip() or _UNPRINTABLE.search(self.model)):
             raise UsageError(f"MODEL: empty, or with characters that no path has: {self.model!r}")
+        if self.model is not None and self.model.startswith("-"):
+            raise UsageError(f"MODEL: an engine would take {self.model!r} for an option")
         if self.replicas < 0:
             raise UsageError(f"--replicas: {self.replicas} is less than none")
 

@@ -93,4 +93,4 @@ def reason(plan: Plan, word: str) -> str:
     own = plan.why(name) or plan.why(bare) or plan.why(bare.replace("-", "_"))
     keys = plan.streaming.extra_config if value.startswith("{") else ()
     inner = [f"{key}: {why}" for key in keys if (why := plan.why(key))]
-    return " ".join(sentence for sentence in (own, *inner) if sentence)
+    return "; ".join(sentence for sentence in (own, *inner) if sentence)
