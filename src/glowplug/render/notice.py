@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from glowplug.plan.decide import UNKNOWN
 from glowplug.render.options import Mode, Options
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def _left_out(kind: str, options: Options) -> Iterator[str]:
 
 def _of_model(kind: str, options: Options) -> Iterator[str]:
     model = options.model or ""
+    if options.plan is not None and options.plan.engine_version == UNKNOWN and options.image is None:
+        yield f"no release of {options.engine} is known here: give --engine-version V, or --image"
     if not model.startswith(_STREAMED):
         yield f"{model}: no volume is rendered for it; the image has to hold it, or the engine to find it by that name"
         return

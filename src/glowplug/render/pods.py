@@ -17,7 +17,6 @@ from glowplug.catalog.gpus import MIB, gpu
 from glowplug.core.errors import UsageError
 from glowplug.manifests import recipe
 from glowplug.manifests.writing import noted
-from glowplug.plan.decide import UNKNOWN
 from glowplug.render import budget
 from glowplug.render.options import Compute, Mode, Options
 from glowplug.render.serving import literal, serving
@@ -113,7 +112,7 @@ def container(options: Options, added: Recipe, engine: Engine) -> dict[str, Any]
     arguments = served.arguments(options.model or "", plan)
     return {
         "name": served.container,
-        "image": options.image or _image(plan),
+        "image": options.image or served.image_of(plan.engine_version),
         "command": added.command(served.command),
         "args": [word if guide else noted(word, why) for word, why in arguments],
         "ports": [{"containerPort": served.port, "name": "http"}],
@@ -128,16 +127,6 @@ def container(options: Options, added: Recipe, engine: Engine) -> dict[str, Any]
         "volumeMounts": [*added.mounts, *engine.mounts],
         **engine.probes,
     }
-
-
-def _image(plan: Plan) -> str:
-    """The engine's own image of the planned version. Raises UsageError where no version is known: a tag that moves is no answer."""
-    if plan.engine_version == UNKNOWN:
-        raise UsageError(
-            f"no release of {plan.engine} is known here, so its image cannot be pinned",
-            hint="give --engine-version V, or --image",
-        )
-    return serving(plan.engine).image_of(plan.engine_version)
 
 
 def environment(options: Options, added: Recipe) -> list[Any]:
