@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from glowplug.plan.request import Request
 
 UNKNOWN: Final = "unknown"
+_FEW_SEQUENCES: Final = 4
 
 
 def decide(request: Request) -> Plan:
@@ -265,8 +266,11 @@ def _placement_findings(
         yield Finding("tensor-parallel-heads", "error", f"tensor parallel {ranks} cannot split {heads}")
     if not fit.fits:
         yield Finding("does-not-fit", "error", *_too_small(request, machine, fit, others))
+    if request.profile == "guide" or not fit.fits:
+        return
+    yield from _cache_findings(request, machine, ranks, tokens)
     longest = shape.max_positions if shape else None
-    if request.profile == "guide" or not fit.fits or not longest:
+    if not longest:
         return
     if tokens > longest:
         yield Finding(
@@ -281,6 +285,20 @@ def _placement_findings(
             f"planned for sequences of {tokens:,} tokens, the guide's number; the model can {longest:,}{space}",
             "--max-model-len N plans for another length",
         )
+
+
+def _cache_findings(request: Request, machine: Machine, ranks: int, tokens: int) -> Iterator[Finding]:
+    held = memory.sequences(request.model, machine, ranks, tokens)
+    if held is None or held >= _FEW_SEQUENCES:
+        return
+    wider = memory.sequences(request.model, machine, 2 * ranks, tokens) if 2 * ranks <= machine.gpus else None
+    able = wider is not None and memory.divides(request.model.shape, 2 * ranks)
+    yield Finding(
+        "kv-cache-small",
+        "info",
+        f"beside the weights the KV cache holds {held:.1f} sequences of {tokens:,} tokens at once",
+        f"--tp {2 * ranks} would hold {wider:.0f}" if able else "a GPU with more memory serves more requests at once",
+    )
 
 
 def _too_small(request: Request, machine: Machine, fit: Fit, others: tuple[Candidate, ...]) -> tuple[str, str]:

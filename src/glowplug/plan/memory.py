@@ -105,6 +105,14 @@ def kv_bytes(shape: Shape, ranks: int, tokens: int) -> float | None:
     return float(per_layer * (full * tokens + (shape.layers - full) * window))
 
 
+def sequences(model: Model, machine: Machine, ranks: int, tokens: int) -> float | None:
+    """How many sequences of so many tokens the KV cache has room for, None where the shape says too little."""
+    wanted = need(model, ranks, tokens)
+    if wanted is None or wanted.kv_cache <= 0:
+        return None
+    return max(0.0, (usable(machine) - wanted.weights - wanted.reserve) / wanted.kv_cache)
+
+
 def most_tokens(model: Model, machine: Machine, ranks: int) -> int | None:
     """The longest sequence that the KV cache has room for, at most what the model can; None where the shape says too little."""
     small = need(model, ranks, 0)
