@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, str]] = {
     "fingerprint": "Show what a start would be keyed by, and from where each value comes.",
     "cache": "List, publish, restore, verify and keep the compile cache in order.",
     "startup": "Say where the seconds of a start went; compare several.",
+    "check": "Say whether what a start needs is there: the way to S3, the store.",
     "report": "Make one HTML page of glowplug's JSON documents.",
     "completion": "Print the completion script of a shell.",
 }

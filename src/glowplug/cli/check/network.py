@@ -1,0 +1,178 @@
+"""`glowplug check network`: how S3 is reached from each subnet, what that costs, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from glowplug.cli.check import text
+from glowplug.cli.examples import epilog
+from glowplug.cli.output import Output, output_option
+from glowplug.cli.run import Duration
+from glowplug.core.clock import Deadline
+from glowplug.core.errors import GlowplugError, NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from glowplug.aws.network import Cluster, Subnet
+    from glowplug.aws.sessions import Session
+    from glowplug.check.local import Here
+    from glowplug.check.question import Bucket, Question
+    from glowplug.check.results import Check
+
+
+@click.command(
+    "network",
+    epilog=epilog(
+        "Exit status: 0 every subnet reaches S3 free of charge, or it cannot be seen; 1 something fails or warns; 3 AWS does "
+        "not let itself be asked. Read-only: docs/howto/check-the-network.md has the IAM policy.",
+        "glowplug check network --cluster prod",
+        "glowplug check network --cluster prod s3://bucket/model --nodes 8 --size 67GB --instance p5.48xlarge",
+        "glowplug check network --subnet subnet-0a1b --subnet subnet-0c2d --region us-west-2 -o json",
+        "glowplug check network  # on an instance or in a pod: its own subnet",
+    ),
+)
+@click.argument("model", required=False)
+@click.option("--cluster", metavar="NAME", help="An EKS cluster: the subnets that its nodes come to stand in.")
+@click.option("--subnet", metavar="ID", multiple=True, help="A subnet; several are allowed.")
+@click.option("--vpc", metavar="ID", help="All subnets of a VPC.")
+@click.option("--bucket", metavar="NAME", multiple=True, help="A bucket that is to be read; several are allowed.")
+@click.option("--store", metavar="URL", help="The store of the compile cache: its bucket is looked at too.")
+@click.option(
+    "--region", metavar="NAME", help="Where the subnets are.  [default: AWS_REGION, AWS_DEFAULT_REGION, profile]"
+)
+@click.option("--nodes", type=click.IntRange(1, 100_000), default=1, show_default=True, help="Nodes that load at once.")
+@click.option("--size", metavar="SIZE", help="What each node loads: 67GB, 64GiB. Time and cost are told for it.")
+@click.option("--instance", metavar="TYPE", help="Instance type of the nodes, for the speed of its network card.")
+@click.option("--timeout", type=Duration(), default="30s", show_default=True, help="Give up on AWS after this.")
+@output_option
+@click.pass_context
+def command(
+    context: click.Context,
+    model: str | None,
+    cluster: str | None,
+    subnet: tuple[str, ...],
+    vpc: str | None,
+    bucket: tuple[str, ...],
+    store: str | None,
+    region: str | None,
+    nodes: int,
+    size: str | None,
+    instance: str | None,
+    timeout: float,
+    output: Output,
+) -> None:
+    """Say how S3 is reached from each subnet: gateway endpoint, NAT, interface endpoint or internet, and at what price.
+
+    MODEL is s3://bucket/prefix (may the endpoint's policy pass it? is it in this region?) or a bare size. Without --cluster,
+    --subnet or --vpc it is this machine's own subnet, and what the machine can tell without any rights.
+    """
+    from glowplug.check.results import Checks
+
+    if sum(map(bool, (cluster, subnet, vpc))) > 1:
+        raise UsageError("--cluster, --subnet and --vpc exclude each other")
+    deadline = Deadline.after(timeout)
+    question = _question(model, bucket, store, nodes, size, instance)
+    asked = bool(cluster or subnet or vpc)
+    here = None if asked else _look(deadline, region)
+    found: list[Check] = list(here.checks) if here else []
+    wanted = subnet or ((here.subnet,) if here and here.subnet else ())
+    fault: GlowplugError | None = None
+    if asked or wanted:
+        try:
+            found += _asked(deadline, region or (here.region if here else ""), question, cluster, wanted, vpc)
+        except (NotFoundError, UsageError):
+            raise
+        except GlowplugError as error:
+            fault = error
+            found += [_refused(error), *(_look(deadline, region).checks if asked else ())]
+    answer = Checks(tuple(found))
+    text.show(output, answer)
+    if fault is not None and asked:
+        raise fault
+    text.finish(context, answer)
+
+
+def _look(deadline: Deadline, region: str | None) -> Here:
+    from glowplug.check import local
+
+    return local.look(os.environ, local.Machine(), deadline.at_most(local.SECONDS), region or "")
+
+
+def _asked(
+    deadline: Deadline, region: str, question: Question, cluster: str | None, subnets: Sequence[str], vpc: str | None
+) -> tuple[Check, ...]:
+    """The answers of AWS. Raises as `aws.sessions` says."""
+    import dataclasses
+
+    from glowplug.aws import network as aws
+    from glowplug.aws import sessions
+    from glowplug.check import local, network
+
+    session = sessions.connect(os.environ, deadline, region)
+    of, chosen = _chosen(session, cluster, subnets, vpc)
+    topology = aws.topology(session, chosen)
+    located = tuple(
+        dataclasses.replace(bucket, region=local.region_of(bucket.name, os.environ, deadline, session.region))
+        for bucket in question.buckets
+    )
+    return network.checks(topology, dataclasses.replace(question, buckets=located), of)
+
+
+def _chosen(
+    session: Session, cluster: str | None, subnets: Sequence[str], vpc: str | None
+) -> tuple[Cluster | None, tuple[Subnet, ...]]:
+    from glowplug.aws import network as aws
+
+    if cluster:
+        found = aws.cluster(session, cluster)
+        return found, aws.subnets_of_cluster(session, found)
+    return None, aws.subnets_of_vpc(session, vpc) if vpc else aws.subnets_by_id(session, subnets)
+
+
+def _refused(error: GlowplugError) -> Check:
+    from glowplug.check.results import Check
+
+    return Check("aws", "unknown", error.message, error.hint, {"code": error.code})
+
+
+def _question(
+    model: str | None,
+    buckets: Sequence[str],
+    store: str | None,
+    nodes: int,
+    size: str | None,
+    instance: str | None,
+) -> Question:
+    """Raises UsageError, NotFoundError (`unknown-instance`)."""
+    from glowplug.catalog.instances import instance as machine
+    from glowplug.check.question import Question
+    from glowplug.models import address
+
+    nbytes = address.parse_size(size) if size else None
+    places = [f"s3://{bucket}" if "://" not in bucket else bucket for bucket in buckets]
+    if model is not None:
+        named = address.parse(model, os.environ)
+        if isinstance(named, address.Size):
+            nbytes = named.nbytes if nbytes is None else nbytes
+        elif isinstance(named, address.Objects) and named.source.startswith("s3://"):
+            places.insert(0, named.source)
+        else:
+            raise UsageError(f"{model} is not in S3", hint="write s3://bucket/prefix, or a bare size")
+    if store and store.startswith("s3://"):
+        places.append(store)
+    asked = {bucket.name: bucket for place in reversed(places) for bucket in [_bucket(place)]}
+    return Question(tuple(reversed(asked.values())), nodes, nbytes, machine(instance) if instance else None)
+
+
+def _bucket(place: str) -> Bucket:
+    from glowplug.check.question import Bucket
+
+    scheme, _, rest = place.partition("://")
+    name, _, prefix = rest.partition("/")
+    if scheme != "s3" or not name or not all(one.isalnum() or one in ".-_" for one in name):
+        raise UsageError(f"not a bucket of S3: {place!r}", hint="write its name, or s3://bucket/prefix")
+    return Bucket(name, prefix.strip("/"))
