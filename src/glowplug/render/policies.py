@@ -68,7 +68,7 @@ def _nodes(options: Options, users: list[str]) -> dict[str, Any]:
             noted(
                 {
                     "name": "node",
-                    "expression": "request.userInfo.extra[?'authentication.kubernetes.io/node-name'][0].orValue('')",
+                    "expression": "request.userInfo.?extra[?'authentication.kubernetes.io/node-name'][?0].orValue('')",
                 },
                 "Kubernetes writes the node's name into the token of a pod.",
             ),
