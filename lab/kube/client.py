@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import ssl
 import time
 import urllib.parse
@@ -16,10 +17,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 Document = Mapping[str, Any]
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
+_BETWEEN_DOCUMENTS = re.compile(r"^---$", re.MULTILINE)
 _WARNING = '299 - "'
 FIELD_MANAGER = "glowplug-lab"
 
@@ -80,8 +84,16 @@ class Client:
 
     def apply(self, document: Document, *, dry_run: bool = False, manager: str = FIELD_MANAGER) -> Answer:
         """Server-side apply with strict validation: an unknown or doubled field is refused. A dry run stores nothing."""
-        query = {"fieldManager": manager, "force": "true"} | _options(dry_run)
-        return self.request("PATCH", self.path_of(document), document, query, kind=_APPLY)
+        return self._apply(document, document, manager, dry_run)
+
+    def apply_text(self, stream: str, *, dry_run: bool = False, manager: str = FIELD_MANAGER) -> list[Answer]:
+        """Apply each document of a YAML stream, in its order, as `kubectl apply` would: the server itself reads the text."""
+        answers = []
+        for text in _BETWEEN_DOCUMENTS.split(stream):
+            document = yaml.safe_load(text)
+            if document is not None:
+                answers.append(self._apply(document, text, manager, dry_run))
+        return answers
 
     def create(self, document: Document, *, dry_run: bool = False) -> Answer:
         """Create with strict validation; refused (AlreadyExists) when the object is there."""
@@ -107,6 +119,16 @@ class Client:
         """Delete the object at once."""
         return self.request("DELETE", self.path_of(document), {"gracePeriodSeconds": 0})
 
+    def token_of(self, pod: Document) -> str:
+        """A token as kubelet mounts it into that pod: of its service account, naming the pod and, once bound, its node."""
+        metadata = self.request("GET", self.path_of(pod)).document["metadata"]
+        account = pod["spec"].get("serviceAccountName", "default")
+        path = self.path("v1", "ServiceAccount", account, metadata["namespace"])
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"boundObjectRef": bound}}
+        token: str = self.request("POST", f"{path}/token", asked).document["status"]["token"]
+        return token
+
     def path_of(self, document: Document) -> str:
         """Where the server keeps the object. Raises RefusedError (NotFound) for a kind that the server does not have."""
         metadata = document.get("metadata", {})
@@ -122,19 +144,19 @@ class Client:
         self,
         method: str,
         path: str,
-        body: Document | None = None,
+        body: Document | str | None = None,
         query: Mapping[str, str] | None = None,
         *,
         kind: str = _JSON,
     ) -> Answer:
-        """One request; `kind` is the content type of `body`."""
+        """One request; `kind` is the content type of `body`, of which a text is sent as it is."""
         headers = {"Accept": _JSON, "Authorization": f"Bearer {self.token}", "Content-Type": kind, **self.headers}
         connection = http.client.HTTPSConnection(
             self.host, self.port, timeout=self.timeout, context=_trusting(self.authority)
         )
         target = path + (f"?{urllib.parse.urlencode(query)}" if query else "")
         try:
-            connection.request(method, target, None if body is None else json.dumps(body), headers)
+            connection.request(method, target, _bytes(body), headers)
             response = connection.getresponse()
             text = response.read()
             warnings = tuple(map(_warning, response.headers.get_all("Warning") or ()))
@@ -145,6 +167,10 @@ class Client:
         if response.status >= 400:
             raise _refusal(response.status, text)
         return Answer(_object(text), warnings)
+
+    def _apply(self, document: Document, body: Document | str, manager: str, dry_run: bool) -> Answer:
+        query = {"fieldManager": manager, "force": "true"} | _options(dry_run)
+        return self.request("PATCH", self.path_of(document), body, query, kind=_APPLY)
 
     def _collection(self, api_version: str, kind: str, namespace: str) -> str:
         resource = self._resource(api_version, kind)
@@ -170,6 +196,12 @@ def wait_for(seconds: float, what: str, done: Callable[[], object]) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not within {seconds:.0f} s")
         time.sleep(0.1)
+
+
+def _bytes(body: Document | str | None) -> bytes | None:
+    if body is None:
+        return None
+    return (body if isinstance(body, str) else json.dumps(body)).encode()
 
 
 def _options(dry_run: bool) -> dict[str, str]:

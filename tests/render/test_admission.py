@@ -1,0 +1,324 @@
+"""The agent's rights and the two admission policies, in force on a real API server, asked by those whom they bind.
+
+The agent's token is of the kind that kubelet mounts into its pod: the server itself writes the node's name into it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from glowplug.render import kinds, policies
+from glowplug.render.options import AGENT_ACCOUNT, AGENT_NAMESPACE, STARTUP_TAINT, Mode, Options
+from lab import kube
+from lab.kube.client import wait_for
+from tests.parts import requires
+from tests.render.asked import options
+
+pytestmark = requires("kube")
+
+SECONDS = 60.0
+OWN, OTHER = "node-own", "node-other"
+NVME = "/mnt/k8s-disks/0"
+GPU_TAINT = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}  # the server adds it to every new node
+STARTUP = {"key": STARTUP_TAINT, "effect": "NoSchedule"}
+OTHERS = [GPU_TAINT, NOT_READY]
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {
+        "labels": {"team": "a"},
+        "annotations": {"somebody.example/note": "theirs", "glowplug.dev/old": "1"},
+    },
+    "spec": {"taints": [*OTHERS, STARTUP]},
+}
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def _node(name: str) -> dict[str, Any]:
+    node = copy.deepcopy(NODE)
+    node["metadata"]["name"] = name
+    return node
+
+
+@contextmanager
+def _in_force(server: kube.Server, mode: Mode) -> Iterator[None]:
+    """The agent of this mode installed as printed, until the end of the block, its policies known to the server."""
+    admin = server.admin
+    for namespace in ("workloads", "team-b"):
+        labels = {"pod-security.kubernetes.io/enforce": "privileged", policies.WORKLOADS_LABEL: "true"}
+        if namespace == "team-b":
+            labels[policies.DOMAIN_LABEL] = "shared-domain"
+        server.make_namespace(namespace, labels)
+    installed = [answer.document for answer in admin.apply_text(kinds.render("agent", options(mode=mode)).text)]
+    try:
+        # Both policies are compiled by the server some moments after they were stored.
+        forbidden = _pod("workloads", [{"name": "x", "hostPath": {"path": "/etc"}}])
+        wait_for(SECONDS, "the policy of host paths holds", lambda: _is_refused(admin, forbidden))
+        stranger = admin.impersonating(f"system:serviceaccount:{AGENT_NAMESPACE}:{AGENT_ACCOUNT}")
+        _fresh_nodes(admin)
+        wait_for(SECONDS, "the policy of nodes holds", lambda: _refusal(stranger, OWN, {"metadata": {"labels": {}}}))
+        yield
+    finally:
+        for document in reversed(installed):
+            if document["kind"] != "Namespace":  # one that is deleted stays "terminating" without its controller
+                admin.delete(document)
+        wait_for(SECONDS, "the policies are gone", lambda: not _is_refused(admin, forbidden))
+
+
+def _fresh_nodes(admin: kube.Client) -> None:
+    for name in (OWN, OTHER):
+        with suppress(kube.RefusedError):
+            admin.delete(_node(name))
+        admin.create(_node(name))
+
+
+def _refusal(client: kube.Client, node: str, change: dict[str, Any]) -> str:
+    """Why the change of the node was refused, "" when it was made (dry: nodes stay as they are)."""
+    try:
+        client.patch(_node(node), change, dry_run=True)
+    except kube.RefusedError as error:
+        return error.message
+    return ""
+
+
+def _pod(namespace: str, volumes: list[dict[str, Any]]) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": "i:1"}], "volumes": volumes}
+    metadata = {"name": "probe", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _is_refused(admin: kube.Client, pod: dict[str, Any]) -> bool:
+    try:
+        admin.create(pod, dry_run=True)
+    except kube.RefusedError as error:
+        return "ValidatingAdmissionPolicy" in error.message
+    return False
+
+
+def _denied(policy: str, sentence: str) -> str:
+    """How the server words it when that sentence of that policy was not true (and not when evaluating it failed)."""
+    return f"ValidatingAdmissionPolicy '{policy}' with binding '{policy}' denied request: {sentence}"
+
+
+@pytest.fixture(scope="module", params=[Mode.NODE, Mode.SHARED])
+def mode(request: pytest.FixtureRequest, kube_server: kube.Server) -> Iterator[Mode]:
+    with _in_force(kube_server, request.param):
+        yield request.param
+
+
+@pytest.fixture(scope="module")
+def agent(mode: Mode, kube_server: kube.Server) -> Iterator[kube.Client]:
+    """Speaks with the token of the agent's pod on the node OWN, made from the DaemonSet's template."""
+    with _pod_of(kube_server.admin, "DaemonSet", options(mode=mode)) as client:
+        yield client
+
+
+@contextmanager
+def _pod_of(admin: kube.Client, kind: str, asked: Options) -> Iterator[kube.Client]:
+    """The rights of a pod of the agent's Deployment or DaemonSet, bound to the node OWN."""
+    items = kinds.render("agent", asked).value["items"]
+    (template,) = [item["spec"]["template"] for item in items if item["kind"] == kind]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**template["metadata"], "name": kind.lower(), "namespace": AGENT_NAMESPACE},
+        "spec": {**template["spec"], "nodeName": OWN},
+    }
+    admin.create(pod)
+    try:
+        yield admin.with_token(admin.token_of(pod))
+    finally:
+        admin.delete(pod)
+
+
+WITHOUT_STARTUP = {"spec": {"taints": OTHERS}}
+ALLOWED = {
+    "takes the startup taint away": WITHOUT_STARTUP,
+    "adds an annotation of glowplug": {"metadata": {"annotations": {"glowplug.dev/nvme-backed": "false"}}},
+    "changes one": {"metadata": {"annotations": {"glowplug.dev/old": "2"}}},
+    "removes one": {"metadata": {"annotations": {"glowplug.dev/old": None}}},
+    "all at once": {
+        **WITHOUT_STARTUP,
+        "metadata": {"annotations": {"glowplug.dev/old": None, "glowplug.dev/new": "1"}},
+    },
+    "nothing": {},
+}
+_TAINTS = "other taints stay as they are"
+_ADDED = "the startup taint is taken away, never added"
+_NOTES = "annotations of others stay as they are"
+_LABELS = "labels stay as they are"
+_OWNERS = "finalizers and owners stay as they are"
+_SPEC = "the rest of a node's specification stays as it is"
+_OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"}
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "another taint removed": ({"spec": {"taints": [NOT_READY, STARTUP]}}, _TAINTS),
+    "all taints removed": ({"spec": {"taints": []}}, _TAINTS),
+    "taints removed as a whole": ({"spec": {"taints": None}}, _TAINTS),
+    "another taint added": ({"spec": {"taints": [*OTHERS, STARTUP, {"key": "x", "effect": "NoExecute"}]}}, _TAINTS),
+    "another taint's effect": (
+        {"spec": {"taints": [{**GPU_TAINT, "effect": "NoExecute"}, NOT_READY, STARTUP]}},
+        _TAINTS,
+    ),
+    "another taint's value": ({"spec": {"taints": [{**GPU_TAINT, "value": "x"}, NOT_READY, STARTUP]}}, _TAINTS),
+    "startup taint that evicts": ({"spec": {"taints": [*OTHERS, {**STARTUP, "effect": "NoExecute"}]}}, _ADDED),
+    "startup taint of another value": ({"spec": {"taints": [*OTHERS, {**STARTUP, "value": "x"}]}}, _ADDED),
+    "a second startup taint": (
+        {"spec": {"taints": [*OTHERS, STARTUP, {**STARTUP, "effect": "NoExecute"}]}},
+        _ADDED,
+    ),
+    "another's annotation added": ({"metadata": {"annotations": {"other.example/x": "1"}}}, _NOTES),
+    "another's annotation changed": ({"metadata": {"annotations": {"somebody.example/note": "ours"}}}, _NOTES),
+    "another's annotation removed": ({"metadata": {"annotations": {"somebody.example/note": None}}}, _NOTES),
+    "all annotations removed": ({"metadata": {"annotations": None}}, _NOTES),
+    "annotation that only looks like ours": (
+        {"metadata": {"annotations": {"glowplug.dev.evil.example/x": "1"}}},
+        _NOTES,
+    ),
+    "label added": ({"metadata": {"labels": {"x": "1"}}}, _LABELS),
+    "label of ours added": ({"metadata": {"labels": {"glowplug.dev/x": "1"}}}, _LABELS),
+    "label changed": ({"metadata": {"labels": {"team": "b"}}}, _LABELS),
+    "label removed": ({"metadata": {"labels": {"team": None}}}, _LABELS),
+    "all labels removed": ({"metadata": {"labels": None}}, _LABELS),
+    "finalizer": ({"metadata": {"finalizers": ["glowplug.dev/x"]}}, _OWNERS),
+    "owner": ({"metadata": {"ownerReferences": [_OWNER]}}, _OWNERS),
+    "cordoned": ({"spec": {"unschedulable": True}}, _SPEC),
+    "provider": ({"spec": {"providerID": "aws:///x/i-1"}}, _SPEC),
+    "network": ({"spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}}, _SPEC),
+}
+
+
+@pytest.mark.parametrize("change", ALLOWED.values(), ids=ALLOWED.keys())
+def test_the_agent_may(agent: kube.Client, change: dict[str, Any]) -> None:
+    assert _refusal(agent, OWN, change) == ""
+
+
+@pytest.mark.parametrize(("change", "sentence"), REFUSED.values(), ids=REFUSED.keys())
+def test_the_agent_may_not(agent: kube.Client, change: dict[str, Any], sentence: str) -> None:
+    assert _denied(policies.NODES, sentence) in _refusal(agent, OWN, change)
+
+
+@pytest.mark.parametrize("change", ALLOWED.values(), ids=ALLOWED.keys())
+def test_the_agent_may_change_nothing_of_another_node(agent: kube.Client, change: dict[str, Any]) -> None:
+    sentence = "the agent changes the node that it runs on, and no other"
+    assert _denied(policies.NODES, sentence) in _refusal(agent, OTHER, change)
+
+
+@pytest.mark.usefixtures("mode")
+@pytest.mark.parametrize("extra", [{}, {"authentication.kubernetes.io/node-name": OTHER}], ids=["none", "another"])
+def test_a_token_that_does_not_name_the_node_changes_nothing(kube_server: kube.Server, extra: dict[str, str]) -> None:
+    name = f"system:serviceaccount:{AGENT_NAMESPACE}:{AGENT_ACCOUNT}"
+    client = kube_server.admin.impersonating(name, extra=extra)
+    sentence = "the agent changes the node that it runs on, and no other"
+    assert _denied(policies.NODES, sentence) in _refusal(client, OWN, WITHOUT_STARTUP)
+
+
+@pytest.mark.usefixtures("mode")
+def test_others_are_not_bound(kube_server: kube.Server) -> None:
+    changes = {"metadata": {"labels": {"x": "1"}}, "spec": {"unschedulable": True, "taints": []}}
+    assert _refusal(kube_server.admin, OTHER, changes) == ""
+
+
+def test_a_node_without_taints_annotations_and_labels_is_no_error(agent: kube.Client, kube_server: kube.Server) -> None:
+    bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": OWN}}
+    kube_server.admin.delete(_node(OWN))
+    kube_server.admin.create(bare)
+    try:
+        assert _refusal(agent, OWN, {"metadata": {"annotations": {"glowplug.dev/x": "1"}}}) == ""
+        assert _denied(policies.NODES, _ADDED) in _refusal(agent, OWN, {"spec": {"taints": [NOT_READY, STARTUP]}})
+        assert _denied(policies.NODES, _LABELS) in _refusal(agent, OWN, {"metadata": {"labels": {"a": "1"}}})
+    finally:
+        kube_server.admin.delete(bare)
+        kube_server.admin.create(_node(OWN))
+
+
+def test_the_taint_is_really_gone_and_stays_gone(agent: kube.Client, kube_server: kube.Server) -> None:
+    agent.patch(_node(OWN), WITHOUT_STARTUP)
+    try:
+        taints = kube_server.admin.get("v1", "Node", OWN).document["spec"]["taints"]
+        assert [taint["key"] for taint in taints] == [taint["key"] for taint in OTHERS]
+        assert _denied(policies.NODES, _ADDED) in _refusal(agent, OWN, {"spec": NODE["spec"]})
+    finally:
+        kube_server.admin.patch(_node(OWN), {"spec": NODE["spec"]})
+
+
+SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": AGENT_NAMESPACE}}
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": AGENT_NAMESPACE}}
+NO_RIGHT: dict[str, Callable[[kube.Client], object]] = {
+    "delete its node": lambda agent: agent.delete(_node(OWN)),
+    "make a node": lambda agent: agent.create(_node("node-new"), dry_run=True),
+    "change a node's status": lambda agent: agent.patch(_node(OWN), {"status": {}}, subresource="status", dry_run=True),
+    "read secrets": lambda agent: agent.list("v1", "Secret"),
+    "read a secret of its namespace": lambda agent: agent.get("v1", "Secret", "s", AGENT_NAMESPACE),
+    "write a secret": lambda agent: agent.create(SECRET, dry_run=True),
+    "read configuration": lambda agent: agent.list("v1", "ConfigMap"),
+    "write configuration": lambda agent: agent.create(CONFIG, dry_run=True),
+    "make a pod": lambda agent: agent.create(_pod(AGENT_NAMESPACE, []), dry_run=True),
+    "delete a pod": lambda agent: agent.delete(_pod(AGENT_NAMESPACE, [])),
+    "read a pod's log": lambda agent: agent.request("GET", f"/api/v1/namespaces/{AGENT_NAMESPACE}/pods/daemonset/log"),
+    "make a token": lambda agent: agent.request(
+        "POST", f"/api/v1/namespaces/{AGENT_NAMESPACE}/serviceaccounts/{AGENT_ACCOUNT}/token", {"spec": {}}
+    ),
+    "lift its policy": lambda agent: agent.delete(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": policies.NODES},
+        }
+    ),
+    "widen its role": lambda agent: agent.patch(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": AGENT_ACCOUNT},
+        },
+        {"rules": []},
+        dry_run=True,
+    ),
+    "act as somebody else": lambda agent: agent.request("GET", "/api/v1/nodes") and _impersonate(agent),
+}
+
+
+def _impersonate(agent: kube.Client) -> object:
+    return agent.impersonating("admin", ["system:masters"]).list("v1", "Node")
+
+
+@pytest.mark.parametrize("does", NO_RIGHT.values(), ids=NO_RIGHT.keys())
+def test_the_agent_has_no_right_to(agent: kube.Client, does: Callable[[kube.Client], object]) -> None:
+    with pytest.raises(kube.RefusedError) as caught:
+        does(agent)
+    assert (caught.value.reason, "cannot" in caught.value.message) == ("Forbidden", True)
+
+
+def test_the_agent_may_read_what_it_needs_and_say_what_it_did(agent: kube.Client) -> None:
+    assert {node["metadata"]["name"] for node in agent.list("v1", "Node")} >= {OWN, OTHER}
+    assert agent.list("v1", "Pod")
+    assert agent.get("v1", "Namespace", "workloads").document["metadata"]["name"] == "workloads"
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "default"},
+        "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": OWN},
+        "reason": "Warmed",
+        "type": "Normal",
+    }
+    agent.create(event, dry_run=True)
+
+
+def test_what_frees_nodes_may_free_any_and_change_nothing_else(mode: Mode, kube_server: kube.Server) -> None:
+    if mode is Mode.SHARED:
+        with _pod_of(kube_server.admin, "Deployment", options(mode=mode)) as release:
+            for node in (OWN, OTHER):
+                assert _refusal(release, node, WITHOUT_STARTUP) == ""
+                for change, sentence in REFUSED.values():
+                    assert _denied(policies.NODES, sentence) in _refusal(release, node, change)
+    else:
+        assert not [
+            item for item in kinds.render("agent", options(mode=mode)).value["items"] if item["kind"] == "Deployment"
+        ]
