@@ -11,7 +11,7 @@ artifacts reach the pod is the mode:
 
 The engine starts in every case. The wrapping is one line of POSIX sh that falls through to the original command: a missing
 client, a missing Python, or GLOWPLUG_DISABLE=1 is a plain start. (In POSIX sh a failing `exec` ends the shell, so
-`exec … || …` would not fall through; what is needed is looked for before.) A bake is the exception: without the client it
+`exec … || …` would not fall through; what is needed is tried before.) A bake is the exception: without the client it
 fails, since serving is not what it is for.
 """
 
@@ -47,7 +47,8 @@ NO_CLIENT_STATUS: Final = 125
 
 _AL2023_NVME: Final = "/mnt/k8s-disks/0"
 _BOTTLEROCKET_NVME: Final = "/mnt/.ephemeral"
-_FOUND: Final = "[ -r {program} ] && command -v python3 >/dev/null"
+# Tried, not looked up: `command -v` of bash also finds what cannot be executed. About 10 ms.
+_FOUND: Final = "[ -r {program} ] && python3 -IS -c '' >/dev/null 2>&1"
 
 
 @dataclass(frozen=True)
