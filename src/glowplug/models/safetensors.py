@@ -54,6 +54,7 @@ _STRING: Final = rb'"([^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\
 _KEY: Final = re.compile(_SPACE + _STRING + _SPACE + b":" + _SPACE)
 _TEXT: Final = re.compile(_STRING)
 _ENTRY: Final = re.compile(rb'\{[^{}"]*+(?:"(?:[^"\\]|\\.)*+"[^{}"]*+)*+\}', re.DOTALL)
+_BLANK: Final = re.compile(_SPACE)
 _OPEN: Final = re.compile(rb"\{" + _SPACE)
 _CLOSE: Final = re.compile(rb"\}")
 _NEXT: Final = re.compile(_SPACE + rb"([,}])")
@@ -62,6 +63,10 @@ _DTYPE: Final = re.compile(r"[A-Za-z0-9_]{1,32}", re.ASCII)
 
 class HeaderError(ValueError):
     """The bytes are no header of the format. The text is one line that names the fault."""
+
+
+class TruncatedError(HeaderError):
+    """The file ends before its header does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +88,14 @@ def bits_of(dtype: str) -> int | None:
 def head_bytes(beginning: bytes) -> int:
     """Bytes of prefix and header together, of a file that begins so. Raises HeaderError; 8 bytes are enough."""
     if len(beginning) < PREFIX_BYTES:
-        raise HeaderError(f"it ends after {len(beginning)} bytes, before the length of its header")
+        raise TruncatedError(f"it ends after {len(beginning)} bytes, before the length of its header")
     length = int.from_bytes(beginning[:PREFIX_BYTES], "little")
     if length > LARGEST_HEADER:
         raise HeaderError(f"its header would have {length} bytes; the format allows {LARGEST_HEADER}")
     return PREFIX_BYTES + length
 
 
-def tensors(header: bytes) -> Iterator[Tensor]:
+def tensors(header: bytes | memoryview) -> Iterator[Tensor]:
     """The tensors in the order in which the header names them. Raises HeaderError, also after some were given.
 
     Only when the iterator has ended without it do offsets, names and lengths hold. Memory: names and offsets.
@@ -119,7 +124,7 @@ def tensors(header: bytes) -> Iterator[Tensor]:
             position = sign.end()
             if sign[1] == b"}":
                 break
-    if header[position:].strip(b" \t\n\r"):
+    if _match(_BLANK, header, position, "").end() != len(header):
         raise HeaderError("something follows after the object")
     layout.check()
 
@@ -144,7 +149,7 @@ class _Layout:
             expected = end
 
 
-def _tensor(header: bytes, position: int, name: str) -> tuple[Tensor, int]:
+def _tensor(header: bytes | memoryview, position: int, name: str) -> tuple[Tensor, int]:
     found = _ENTRY.match(header, position, position + _LONGEST_ENTRY)
     if found is None:
         raise HeaderError(f"{_shown(name)} is not described by a small object")
@@ -183,7 +188,7 @@ def _natural(value: object) -> bool:
     return type(value) is int and 0 <= value <= _MOST
 
 
-def _name(header: bytes, position: int) -> tuple[str, int]:
+def _name(header: bytes | memoryview, position: int) -> tuple[str, int]:
     found = _match(_KEY, header, position, "a name is missing or no string")
     if len(found[1]) > _LONGEST_NAME:
         raise HeaderError(f"a name has {len(found[1])} bytes")
@@ -193,7 +198,7 @@ def _name(header: bytes, position: int) -> tuple[str, int]:
     return name, found.end()
 
 
-def _skip_metadata(header: bytes, position: int) -> int:
+def _skip_metadata(header: bytes | memoryview, position: int) -> int:
     """Strings by strings, which may be long and are nothing to a plan: looked at, not kept."""
     position = _match(_OPEN, header, position, f"{METADATA} is no object").end()
     if found := _CLOSE.match(header, position):
@@ -207,14 +212,14 @@ def _skip_metadata(header: bytes, position: int) -> int:
             return position
 
 
-def _match(pattern: re.Pattern[bytes], header: bytes, position: int, otherwise: str) -> re.Match[bytes]:
+def _match(pattern: re.Pattern[bytes], header: bytes | memoryview, position: int, otherwise: str) -> re.Match[bytes]:
     found = pattern.match(header, position)
     if found is None:
         raise HeaderError(otherwise if position < len(header) else "it ends in the middle")
     return found
 
 
-def _check_unicode(header: bytes) -> None:
+def _check_unicode(header: bytes | memoryview) -> None:
     """Piece by piece: one character beyond ASCII makes four bytes of each byte of a whole text."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
