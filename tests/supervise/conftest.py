@@ -11,6 +11,7 @@ import pytest
 
 from lab import s3
 from lab.faults import Proxy
+from tests.silence import Silent
 from tests.supervise.machine import Machine
 
 
@@ -57,9 +58,14 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def silent(bare: Machine) -> Iterator[Machine]:
-    """A machine with a store that accepts and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        bare.store = "s3://lab/silent"
-        bare.store_env = s3.Server(listening.getsockname()[1]).env()
-        yield bare
+def silence() -> Iterator[Silent]:
+    with Silent() as one:
+        yield one
+
+
+@pytest.fixture
+def silent(bare: Machine, silence: Silent) -> Machine:
+    """A machine with a store that accepts and does not answer: `silence`."""
+    bare.store = "s3://lab/silent"
+    bare.store_env = s3.Server(silence.port).env()
+    return bare

@@ -18,7 +18,7 @@ PROGRAM = Path(__file__).with_name("program.py")
 GLOWPLUG = str(Path(sys.executable).with_name("glowplug"))
 AS_AT_LOGIN = ("env", "--default-signal")
 """A prefix: with no signal ignored, whatever started the tests (a shell's `&` ignores SIGINT, nohup SIGHUP)."""
-PATIENCE = 60.0
+PATIENCE = 90.0
 """For what ought to end at once: a test that waits this long has failed."""
 
 

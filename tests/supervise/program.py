@@ -3,7 +3,7 @@
 It behaves towards its cache as Inductor does: below TORCHINDUCTOR_CACHE_DIR it looks for `fxgraph/<graph>/…` and
 `aotautograd/<graph>/…`; it opens what is there, and otherwise "compiles" for a while and writes them, after the support files that
 they point to (`ab/<graph>.so`), each under a temporary name first. What else engines do well or badly is an option.
-It prints `begun` at once, `hit G` or `miss G` for each graph, and `ready`.
+It prints `begun` at once, `hit G` or `miss G` for each graph, `ready`, and `answered` when somebody has asked for its health.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def serve(port: int) -> None:
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
+            print("answered", flush=True)
 
         def log_message(self, *_: object) -> None:
             return

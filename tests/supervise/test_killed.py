@@ -11,7 +11,7 @@ import pytest
 
 from lab.faults import Hang, Proxy, Slow
 from tests.parts import requires
-from tests.supervise.machine import Machine, Started
+from tests.supervise.machine import PATIENCE, Machine, Started
 
 LARGE = ("--bytes", "3000000", "--graphs", "a,b,c,d")
 
@@ -32,14 +32,14 @@ def kill(started: Started) -> None:
 
 def assert_converges(machine: Machine) -> None:
     """Publishes what was not, restores all of it elsewhere, and leaves no workspace behind."""
-    first = machine.run(*LARGE, timeout=120)
+    first = machine.run(*LARGE, timeout=240)
     assert first.status == 0
     assert first.verdict in ("miss", "hit", "partial")
     assert first.publish[0] in ("published", "unchanged")
     made = machine.artifacts()
     assert not list((machine.root / ".glowplug").glob("work-*")), "of the dead one"
     machine.move()
-    second = machine.run(*LARGE, timeout=120)
+    second = machine.run(*LARGE, timeout=240)
     assert (second.restore, second.verdict) == (("restored", ""), "hit"), second
     assert machine.artifacts() == made
 
@@ -49,9 +49,10 @@ def assert_converges(machine: Machine) -> None:
 def test_in_the_middle_of_a_restore(remote: Machine, proxy: Proxy) -> None:
     remote.run(*LARGE)
     remote.move()
-    proxy.add(Slow(200_000), path="*/blobs/*", times=None)
+    met = proxy.add(Slow(200_000), path="*/blobs/*", times=None)
     started = remote.start(*LARGE)
-    time.sleep(3)
+    assert met.wait(PATIENCE)
+    time.sleep(1)
     kill(started)
     assert not remote.artifacts(), "nothing half-done is where an engine would look"
     proxy.clear()
@@ -61,10 +62,9 @@ def test_in_the_middle_of_a_restore(remote: Machine, proxy: Proxy) -> None:
 @requires("s3")
 @pytest.mark.slow
 def test_in_the_middle_of_a_publish(remote: Machine, proxy: Proxy) -> None:
-    proxy.add(Hang(), method="PUT", path="*/blobs/*", times=1)
+    met = proxy.add(Hang(), method="PUT", path="*/blobs/*", times=1)
     started = remote.start(*LARGE)
-    started.wait_for("compile cache miss")
-    time.sleep(1)
+    assert met.wait(PATIENCE)
     kill(started)
     proxy.clear()
     assert_converges(remote)
@@ -73,10 +73,9 @@ def test_in_the_middle_of_a_publish(remote: Machine, proxy: Proxy) -> None:
 @requires("s3")
 @pytest.mark.slow
 def test_between_the_blobs_and_the_manifest(remote: Machine, proxy: Proxy) -> None:
-    proxy.add(Hang(), method="PUT", path="*/keys/*", times=1)
+    met = proxy.add(Hang(), method="PUT", path="*/keys/*", times=1)
     started = remote.start(*LARGE)
-    started.wait_for("compile cache miss")
-    time.sleep(3)
+    assert met.wait(PATIENCE)
     kill(started)
     proxy.clear()
     assert_converges(remote)

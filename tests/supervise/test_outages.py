@@ -29,6 +29,7 @@ from tests.supervise.machine import Done, Machine
 pytestmark = requires("s3")
 TIMEOUT = 2.0
 SLACK = 2.0
+TRIES = 4
 
 ALL, MANIFESTS, BLOBS = "*", "*/keys/*.json", "*/blobs/*"
 
@@ -49,16 +50,31 @@ def faulty(published: Machine, proxy: Proxy) -> Machine:
     return published
 
 
-def restart(machine: Machine, *arguments: str) -> Done:
-    """A start on another machine, and the promise that holds for every one."""
+def restart(machine: Machine, *arguments: str, timeout: float = TIMEOUT) -> Done:
+    """A start on another machine, and the promise that holds for every one.
+
+    A machine that pauses breaks it too, so a start that is late is repeated, and judged by how long one takes without a restore.
+    """
+    allowed = TIMEOUT + SLACK
+    for _ in range(TRIES):
+        first_line, done = _start(machine, *arguments, options=["--restore-timeout", f"{timeout:g}s"])
+        if first_line < allowed and done.document["restore"]["seconds"] <= allowed:
+            return done
+        allowed = TIMEOUT + SLACK + _start(machine, options=["--no-restore"])[0]
+    raise AssertionError(f"{TRIES} late starts in a row: {first_line:.1f} s, {allowed:.1f} s are allowed: {done}")
+
+
+def _start(machine: Machine, *arguments: str, options: list[str]) -> tuple[float, Done]:
     machine.move()
-    started = machine.start(*arguments, options=["--restore-timeout", f"{TIMEOUT:g}s", "--no-publish"])
+    started = machine.start(*arguments, options=[*options, "--no-publish"])
     first_line = started.wait_for("begun")
     done = started.end()
-    assert first_line < TIMEOUT + SLACK
     assert done.status == 0
-    assert done.document["restore"]["seconds"] <= TIMEOUT + SLACK
-    return done
+    return first_line, done
+
+
+PATIENTLY = 60.0
+"""A timeout for what the store answers at once: it must not be reached."""
 
 
 def assert_cold(machine: Machine, done: Done) -> None:
@@ -102,7 +118,7 @@ def test_a_fault_costs_the_restore_alone(
     faulty: Machine, proxy: Proxy, fault: Fault, path: str, reasons: set[str]
 ) -> None:
     proxy.add(fault, path=path, times=None)
-    done = restart(faulty)
+    done = restart(faulty, timeout=TIMEOUT if "deadline" in reasons else PATIENTLY)
     assert_cold(faulty, done)
     assert done.restore[0] in ("failed", "none")
     assert done.restore[1] in reasons
@@ -112,7 +128,7 @@ def test_a_fault_costs_the_restore_alone(
 def test_one_fault_is_tried_again(faulty: Machine, proxy: Proxy) -> None:
     proxy.add(Answer(503), path=MANIFESTS)
     proxy.add(Refuse(), path=BLOBS)
-    assert restart(faulty).restore == ("restored", "")
+    assert _start(faulty, options=["--restore-timeout", f"{PATIENTLY:g}s"])[1].restore == ("restored", "")
 
 
 def environment(proxy: Proxy, which: str) -> dict[str, str]:
@@ -160,7 +176,7 @@ def test_an_environment_that_leads_nowhere_costs_the_restore_alone(faulty: Machi
 @pytest.mark.slow
 def test_a_bucket_that_is_not_there(remote: Machine) -> None:
     remote.store = "s3://no-such-bucket/x"
-    done = restart(remote)
+    done = restart(remote, timeout=PATIENTLY)
     assert_cold(remote, done)
     assert done.restore[1] in ("no_bucket", "no_keys", "key:unknown")
 
@@ -169,7 +185,7 @@ def test_a_bucket_that_is_not_there(remote: Machine) -> None:
 def test_who_may_only_read_restores_and_publishes_nothing(remote: Machine, proxy: Proxy) -> None:
     remote.run()
     remote.store_env = proxy.server.with_keys(READER).env()
-    assert restart(remote).restore == ("restored", "")
+    assert restart(remote, timeout=PATIENTLY).restore == ("restored", "")
     other = remote.run("--graphs", "g1,g2")
     assert (other.status, other.verdict) == (0, "partial")
     assert other.publish[0] == "skipped"

@@ -30,7 +30,7 @@ def test_a_link_in_place_of_our_directory_in_the_cache_root_is_not_followed(mach
 def test_a_pipe_in_place_of_the_ledger_holds_nobody_up(machine: Machine) -> None:
     (machine.root / ".glowplug").mkdir(parents=True)
     os.mkfifo(machine.root / ".glowplug" / "ledger.json")
-    done = machine.run(timeout=40)
+    done = machine.run(timeout=60)
     assert (done.status, done.verdict) == (0, "miss"), done
     assert done.publish[0] == "published", done
 
@@ -40,7 +40,7 @@ def test_a_lock_that_is_never_given_back_holds_nobody_up(machine: Machine) -> No
     state.mkdir(parents=True)
     with (state / "quarantine.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        done = machine.run(timeout=40)
+        done = machine.run(timeout=60)
     assert (done.status, done.verdict) == (0, "miss"), done
 
 

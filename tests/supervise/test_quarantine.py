@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.parts import requires
-from tests.supervise.machine import Done, Machine
+from tests.supervise.machine import PATIENCE, Done, Machine
 
 POISON = "poison"
 BEAR_NOT = ("--fail-on", POISON)
@@ -170,7 +170,7 @@ def test_starts_at_once_agree_on_one_state(poisoned: Machine) -> None:
         )
         for report in reports
     ]
-    statuses = [process.wait(60) for process in processes]
+    statuses = [process.wait(PATIENCE) for process in processes]
     assert set(statuses) <= {0, 9}
     assert set(rows(poisoned).values()) <= {"suspect", "quarantined"}
     assert poisoned.run(*BEAR_NOT).status == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from glowplug.supervise.run import _JOIN_ENDING_SECONDS
 from lab.faults import Hang, Proxy
+from tests.clocks import SLACK
 from tests.parts import requires
-from tests.supervise.machine import GLOWPLUG, Machine
+from tests.silence import FORBIDDEN, Silent
+from tests.supervise.machine import GLOWPLUG, PATIENCE, Machine, Started
 
 NUMBERS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT]
 
@@ -33,7 +37,7 @@ def test_each_signal_reaches_the_engine_once(bare: Machine, to_group: bool) -> N
             os.killpg(started.process.pid, number)
         else:
             started.signal(number)
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         while len(caught(bare)) < count and time.monotonic() < end:
             time.sleep(0.02)
     assert started.end().status == 0
@@ -51,14 +55,14 @@ def test_the_status_after_a_forwarded_signal(bare: Machine) -> None:
     "number",
     [signal.SIGTERM, *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGHUP))],
 )
-def test_asked_to_end_during_the_restore_it_ends_and_starts_nothing(silent: Machine, number: signal.Signals) -> None:
-    """The engine would have got it before it could have listened, and died of it."""
-    started = silent.start("--signals", str(silent.base / "signals"), options=["--restore-timeout", "50s"])
-    time.sleep(1.0)
-    before = time.monotonic()
+def test_asked_to_end_during_the_restore_it_ends_and_starts_nothing(
+    silent: Machine, silence: Silent, number: signal.Signals
+) -> None:
+    """The engine would have got it before it could have listened, and died of it. The restore would take ten minutes more."""
+    started = silent.start("--signals", str(silent.base / "signals"), options=["--restore-timeout", "600s"])
+    assert silence.asked.wait(PATIENCE)
     started.signal(number)
-    done = started.end(20)
-    assert time.monotonic() - before < 5
+    done = started.end()
     assert done.status == 128 + number
     assert "begun" not in done.out
     assert done.document["exit_status"] == 128 + number
@@ -66,12 +70,13 @@ def test_asked_to_end_during_the_restore_it_ends_and_starts_nothing(silent: Mach
 
 
 @pytest.mark.slow
-def test_another_signal_during_the_restore_reaches_the_engine(silent: Machine) -> None:
+def test_another_signal_during_the_restore_reaches_the_engine(silent: Machine, silence: Silent) -> None:
     """SIGUSR1 ends a program that does not listen, and it cannot yet; SIGWINCH would be lost on it."""
-    started = silent.start("--signals", str(silent.base / "signals"), options=["--restore-timeout", "2s"])
-    time.sleep(1.0)
+    started = silent.start("--signals", str(silent.base / "signals"), options=["--restore-timeout", "600s"])
+    assert silence.asked.wait(PATIENCE)
     started.signal(signal.SIGUSR1)
-    assert started.end(20).status == 128 + signal.SIGUSR1
+    silence.say(FORBIDDEN)
+    assert started.end().status == 128 + signal.SIGUSR1
 
 
 @pytest.mark.slow
@@ -98,8 +103,9 @@ def test_as_pid_1_it_reaps_orphans_and_passes_signals(bare: Machine, signalled: 
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(43))\n"
         "assert os.getppid() == 1\n"
         "orphans = [int(subprocess.run(['sh', '-c', 'sleep 0.2 >&2 & echo $!'], stdout=-1).stdout) for _ in range(5)]\n"
-        "time.sleep(1)\n"
-        "left = [one for one in orphans if os.path.exists(f'/proc/{one}')]\n"
+        "end = time.monotonic() + 40\n"
+        "while (left := [one for one in orphans if os.path.exists(f'/proc/{one}')]) and time.monotonic() < end:\n"
+        "    time.sleep(0.05)\n"
         "print('left', left, flush=True)\n"
         f"time.sleep({60 if signalled else 0})\n"
         "sys.exit(42)"
@@ -131,22 +137,35 @@ def test_as_pid_1_it_reaps_orphans_and_passes_signals(bare: Machine, signalled: 
 def test_a_store_that_hangs_delays_the_end_by_a_bounded_time(
     remote: Machine, proxy: Proxy, moment: str, free_port: int
 ) -> None:
-    """A pod has 30 seconds from SIGTERM to SIGKILL."""
+    """A pod has 30 seconds from SIGTERM to SIGKILL, and some of them are the engine's own."""
     started = remote.start(
         "--stay", "300", "--port", str(free_port), options=["--ready-url", f"http://127.0.0.1:{free_port}/"]
     )
     started.wait_for("ready")
-    proxy.add(Hang(), times=None)
+    met = proxy.add(Hang(), times=None)
     # Either quiet is over and the publish hangs, or it has been seen to be ready and quiet is waited for.
-    time.sleep(8 if moment == "published" else 1.5)
+    if moment == "published":
+        assert met.wait(PATIENCE)
+    else:
+        started.wait_for("answered")
+        time.sleep(1)
     before = time.monotonic()
     started.signal(signal.SIGTERM)
     done = started.end(60)
-    assert time.monotonic() - before < 25
+    assert time.monotonic() - before < _JOIN_ENDING_SECONDS + SLACK
     assert done.status == 128 + signal.SIGTERM
     assert done.publish[0] == "failed", done.document
     assert done.publish[1]
     assert done.verdict in ("miss", "unknown")
+
+
+def ask_until_it_ends(started: Started) -> None:
+    """SIGTERM, and again: two at once would be one."""
+    for _ in range(60):
+        started.signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            started.process.wait(0.5)
+            return
 
 
 @requires("s3")
@@ -156,17 +175,16 @@ def test_after_the_engines_end_a_hanging_publish_is_left(
     remote: Machine, proxy: Proxy, arguments: list[str], asked: bool
 ) -> None:
     """Who failed is to be restarted soon; who ended well may take longer, but not when somebody asks."""
-    proxy.add(Hang(), method="PUT", times=None)
+    met = proxy.add(Hang(), method="PUT", times=None)
     started = remote.start(*arguments, "--stay", "6" if not asked else "0")
     started.wait_for("compile cache miss")
+    assert met.wait(PATIENCE)
     before = time.monotonic()
     if asked:
-        time.sleep(1)
-        started.signal(signal.SIGTERM)
-        time.sleep(0.5)
-        started.signal(signal.SIGTERM)
+        ask_until_it_ends(started)
+        assert time.monotonic() - before < SLACK < _JOIN_ENDING_SECONDS
     done = started.end(60)
-    assert time.monotonic() - before < (10 if asked else 40)
+    assert time.monotonic() - before < 6 + _JOIN_ENDING_SECONDS + SLACK
     assert done.status == (0 if asked else 3)
     assert done.publish[0] == "failed"
 
