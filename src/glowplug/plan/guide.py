@@ -88,6 +88,7 @@ def reasons(request: Request, settings: Streaming, ranks: int) -> Iterator[Reaso
         yield Reason("--tensor-parallel-size", ranks, why, f"{SOURCE}; the share is glowplug's")
     else:
         yield Reason("--tensor-parallel-size", ranks, "as asked for", "--tp")
+    yield Reason("--load-format", settings.load_format, "weights are streamed from S3 into GPU memory", SOURCE)
     yield Reason("concurrency", settings.concurrency, formula, SOURCE)
     with_ranks = "tensor parallelism is used" if settings.distributed else "no tensor parallelism, so it is left out"
     yield Reason("distributed", settings.distributed, with_ranks, SOURCE)
