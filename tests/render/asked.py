@@ -1,14 +1,13 @@
-"""Options of a rendering as the command line would make them, for a model of a bare size. One place for all tests on a server."""
+"""`glowplug render` as a person would type it, with what it prints. One place for all tests that ask an API server about it."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 from typing import Any
 
-from glowplug.catalog.instances import instance
-from glowplug.models.contents import Model
-from glowplug.plan.decide import decide
-from glowplug.plan.request import Machine, Request
-from glowplug.render.options import Options
+from glowplug.cli.main import main
 
 MODEL = "s3://models/llama"
 EVERYTHING: dict[str, Any] = {
@@ -29,14 +28,22 @@ EVERYTHING: dict[str, Any] = {
 """Every option that a manifest can show."""
 
 
-def options(machine: str = "p5.48xlarge", gigabytes: int = 67, **given: Any) -> Options:
-    """A rendering of `gigabytes` of weights on an instance type; `given` are Options' own fields."""
-    one = instance(machine)
-    request = Request(
-        Model(MODEL, gigabytes * 10**9),
-        profile=given.get("profile", "auto"),
-        machine=Machine.of_instance(one),
-        engine=given.get("engine", "vllm"),
-        region=given.get("region") or "",
-    )
-    return Options(**{"name": "llama", "model": MODEL, "plan": decide(request), "instance": one, **given})
+def printed(kind: str, model: str = MODEL, **given: Any) -> str:
+    """What `glowplug render KIND MODEL --given …` prints, of 67 GB on p5.48xlarge; a tuple repeats its option."""
+    options = {"name": "llama", "instance": "p5.48xlarge", "size": "67GB", **given}
+    words = ["render", kind, *([] if kind == "agent" else [model])]
+    for name, value in options.items():
+        for one in value if isinstance(value, tuple) else (value,):
+            words += [f"--{name.replace('_', '-')}", str(one)]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(words)
+    assert status == 0, f"glowplug {' '.join(words)}: {status}\n{err.getvalue()}"
+    return out.getvalue()
+
+
+def objects(kind: str, **given: Any) -> list[dict[str, Any]]:
+    """The same as JSON values."""
+    value = json.loads(printed(kind, **given, output="json"))
+    found: list[dict[str, Any]] = value.get("items", [value])
+    return found

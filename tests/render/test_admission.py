@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from glowplug.render import kinds, policies
-from glowplug.render.options import AGENT_ACCOUNT, AGENT_NAMESPACE, STARTUP_TAINT, Mode, Options
+from glowplug.manifests import recipe
+from glowplug.render import policies
+from glowplug.render.options import AGENT_ACCOUNT, AGENT_NAMESPACE, STARTUP_TAINT, Mode
 from lab import kube
 from lab.kube.client import wait_for
 from tests.parts import requires
-from tests.render.asked import options
+from tests.render.asked import objects, printed
 
 pytestmark = requires("kube")
 
@@ -56,7 +57,7 @@ def _in_force(server: kube.Server, mode: Mode) -> Iterator[None]:
         if namespace == "team-b":
             labels[policies.DOMAIN_LABEL] = "shared-domain"
         server.make_namespace(namespace, labels)
-    installed = [answer.document for answer in admin.apply_text(kinds.render("agent", options(mode=mode)).text)]
+    installed = [answer.document for answer in admin.apply_text(printed("agent", mode=mode))]
     try:
         # Both policies are compiled by the server some moments after they were stored.
         forbidden = _pod("workloads", [{"name": "x", "hostPath": {"path": "/etc"}}])
@@ -116,15 +117,14 @@ def mode(request: pytest.FixtureRequest, kube_server: kube.Server) -> Iterator[M
 @pytest.fixture(scope="module")
 def agent(mode: Mode, kube_server: kube.Server) -> Iterator[kube.Client]:
     """Speaks with the token of the agent's pod on the node OWN, made from the DaemonSet's template."""
-    with _pod_of(kube_server.admin, "DaemonSet", options(mode=mode)) as client:
+    with _pod_of(kube_server.admin, "DaemonSet", mode) as client:
         yield client
 
 
 @contextmanager
-def _pod_of(admin: kube.Client, kind: str, asked: Options) -> Iterator[kube.Client]:
+def _pod_of(admin: kube.Client, kind: str, mode: Mode) -> Iterator[kube.Client]:
     """The rights of a pod of the agent's Deployment or DaemonSet, bound to the node OWN."""
-    items = kinds.render("agent", asked).value["items"]
-    (template,) = [item["spec"]["template"] for item in items if item["kind"] == kind]
+    (template,) = [item["spec"]["template"] for item in objects("agent", mode=mode) if item["kind"] == kind]
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -311,14 +311,238 @@ def test_the_agent_may_read_what_it_needs_and_say_what_it_did(agent: kube.Client
     agent.create(event, dry_run=True)
 
 
+@pytest.mark.parametrize("mode", [Mode.SHARED], indirect=True)
 def test_what_frees_nodes_may_free_any_and_change_nothing_else(mode: Mode, kube_server: kube.Server) -> None:
-    if mode is Mode.SHARED:
-        with _pod_of(kube_server.admin, "Deployment", options(mode=mode)) as release:
-            for node in (OWN, OTHER):
-                assert _refusal(release, node, WITHOUT_STARTUP) == ""
-                for change, sentence in REFUSED.values():
-                    assert _denied(policies.NODES, sentence) in _refusal(release, node, change)
-    else:
-        assert not [
-            item for item in kinds.render("agent", options(mode=mode)).value["items"] if item["kind"] == "Deployment"
-        ]
+    with _pod_of(kube_server.admin, "Deployment", mode) as release:
+        for node in (OWN, OTHER):
+            assert _refusal(release, node, WITHOUT_STARTUP) == ""
+            for change, sentence in REFUSED.values():
+                assert _denied(policies.NODES, sentence) in _refusal(release, node, change)
+
+
+def _workload(mode: Mode, namespace: str = "workloads", **asked: Any) -> dict[str, Any]:
+    """The pod of the Deployment that is rendered for the namespace."""
+    (deployment,) = objects("deployment", mode=mode, namespace=namespace, **asked)
+    template = deployment["spec"]["template"]
+    metadata = {**template["metadata"], "name": "workload", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+
+def _engine(pod: dict[str, Any]) -> dict[str, Any]:
+    container: dict[str, Any] = pod["spec"]["containers"][0]
+    return container
+
+
+def _volume(pod: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any]
+    (found,) = [volume for volume in pod["spec"]["volumes"] if volume["name"] == name]
+    return found
+
+
+def _mount(pod: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any]
+    (found,) = [mount for mount in _engine(pod)["volumeMounts"] if mount["name"] == name]
+    return found
+
+
+def _uid(pod: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any]
+    (found,) = [entry for entry in _engine(pod)["env"] if entry["name"] == recipe.POD_UID]
+    return found
+
+
+def _mounts_path(path: str) -> Change:
+    """One more hostPath, mounted nowhere: the volume alone is enough to be refused."""
+
+    def change(pod: dict[str, Any]) -> None:
+        pod["spec"]["volumes"].append({"name": "more", "hostPath": {"path": path}})
+
+    return change
+
+
+def _store_at(path: str) -> Change:
+    def change(pod: dict[str, Any]) -> None:
+        _volume(pod, recipe.STORE_VOLUME)["hostPath"]["path"] = path
+
+    return change
+
+
+def _mounted(**fields: Any) -> Change:
+    """The outbox's mount with other fields; None takes one away."""
+
+    def change(pod: dict[str, Any]) -> None:
+        mount = _mount(pod, recipe.OUTBOX_VOLUME)
+        mount.update(fields)
+        for name in [name for name, value in fields.items() if value is None]:
+            del mount[name]
+
+    return change
+
+
+def _writable_store(pod: dict[str, Any]) -> None:
+    _mount(pod, recipe.STORE_VOLUME)["readOnly"] = False
+
+
+def _store_of_unstated_mode(pod: dict[str, Any]) -> None:
+    del _mount(pod, recipe.STORE_VOLUME)["readOnly"]
+
+
+def _chosen_uid(pod: dict[str, Any]) -> None:
+    entry = _uid(pod)
+    del entry["valueFrom"]
+    entry["value"] = "11111111-2222-3333-4444-555555555555"
+
+
+def _empty_uid(pod: dict[str, Any]) -> None:
+    del _uid(pod)["valueFrom"]
+
+
+def _uid_of_another_field(pod: dict[str, Any]) -> None:
+    _uid(pod)["valueFrom"]["fieldRef"]["fieldPath"] = "metadata.annotations['other']"
+
+
+def _uid_of_a_secret(pod: dict[str, Any]) -> None:
+    _uid(pod)["valueFrom"] = {"secretKeyRef": {"name": "s", "key": "k"}}
+
+
+def _uid_twice(pod: dict[str, Any]) -> None:
+    _engine(pod)["env"].append({"name": recipe.POD_UID, "value": "another"})
+
+
+def _uid_from_a_map(pod: dict[str, Any]) -> None:
+    _engine(pod)["env"].remove(_uid(pod))
+    _engine(pod)["envFrom"] = [{"configMapRef": {"name": "c"}}]
+
+
+def _init_container(mount: dict[str, Any], **fields: Any) -> Change:
+    def change(pod: dict[str, Any]) -> None:
+        container = {"name": "first", "image": "i:1", "volumeMounts": [mount], **fields}
+        pod["spec"]["initContainers"] = [container]
+
+    return change
+
+
+STORES = recipe.store_directory(NVME, "")
+OUTBOX = recipe.outbox_directory(NVME)
+_PATHS = f"of the node, these pods mount {STORES}DOMAIN of their own domain and {OUTBOX}, and nothing else"
+_READ_ONLY = "the node store is mounted read-only"
+_EXPRESSION = f"the outbox is mounted with subPathExpr $({recipe.POD_UID}) and no other"
+_FIELD = f"{recipe.POD_UID} comes from the field metadata.uid, where the outbox is mounted"
+_OUT = {"name": recipe.OUTBOX_VOLUME, "mountPath": "/out"}
+_OWN_OUT = {**_OUT, "subPathExpr": f"$({recipe.POD_UID})"}
+IN_NODE_MODE: dict[str, tuple[Change, str]] = {
+    "the node's root": (_mounts_path("/"), _PATHS),
+    "a directory of the system": (_mounts_path("/etc"), _PATHS),
+    "the instance store": (_mounts_path(NVME), _PATHS),
+    "the agent's directory": (_mounts_path(recipe.agent_root(NVME)), _PATHS),
+    "the stores of all domains": (_mounts_path(STORES), _PATHS),
+    "the same without its slash": (_mounts_path(STORES.rstrip("/")), _PATHS),
+    "the store of another domain": (_store_at(f"{STORES}team-b"), _PATHS),
+    "a part of its store": (_mounts_path(f"{STORES}workloads/x"), _PATHS),
+    "its store in other letters": (_mounts_path(f"{STORES}Workloads"), _PATHS),
+    "its store with a slash": (_mounts_path(f"{STORES}workloads/"), _PATHS),
+    "its store around a corner": (_mounts_path(f"{STORES}./workloads"), _PATHS),
+    "another pod's outbox": (_mounts_path(f"{OUTBOX}/11111111-2222-3333-4444-555555555555"), _PATHS),
+    "shared mode's directory": (_mounts_path(recipe.shared_directory(NVME)), _PATHS),
+    "Auto Mode's place": (_mounts_path("/mnt/.ephemeral/glowplug/outbox"), _PATHS),
+    "a writable store": (_writable_store, _READ_ONLY),
+    "a store of no said mode": (_store_of_unstated_mode, _READ_ONLY),
+    "a writable store in an init container": (
+        _init_container({"name": recipe.STORE_VOLUME, "mountPath": "/s"}),
+        _READ_ONLY,
+    ),
+    "the whole outbox": (_mounted(subPathExpr=None), _EXPRESSION),
+    "a chosen part of the outbox": (_mounted(subPathExpr=None, subPath="another"), _EXPRESSION),
+    "another expression": (_mounted(subPathExpr="$(HOSTNAME)"), _EXPRESSION),
+    "an expression beside the UID": (_mounted(subPathExpr=f"$({recipe.POD_UID})/x"), _EXPRESSION),
+    "an expression without a variable": (_mounted(subPathExpr="another"), _EXPRESSION),
+    "the whole outbox in an init container": (_init_container(_OUT), _EXPRESSION),
+    "a UID of its choice": (_chosen_uid, _FIELD),
+    "no UID": (_empty_uid, _FIELD),
+    "a UID of another field": (_uid_of_another_field, _FIELD),
+    "a UID of a secret": (_uid_of_a_secret, _FIELD),
+    "a second UID": (_uid_twice, _FIELD),
+    "a UID of a map": (_uid_from_a_map, _FIELD),
+    "an init container without a UID": (_init_container(_OWN_OUT), _FIELD),
+    "an init container with a UID of its choice": (
+        _init_container(_OWN_OUT, env=[{"name": recipe.POD_UID, "value": "another"}]),
+        _FIELD,
+    ),
+}
+SHARED = recipe.shared_directory(NVME)
+_SHARED = f"of the node, these pods mount {SHARED} and nothing else"
+IN_SHARED_MODE: dict[str, tuple[Change, str]] = {
+    "the node's root": (_mounts_path("/"), _SHARED),
+    "the instance store": (_mounts_path(NVME), _SHARED),
+    "a part of the directory": (_mounts_path(f"{SHARED}/x"), _SHARED),
+    "the directory with a slash": (_mounts_path(f"{SHARED}/"), _SHARED),
+    "the agent's directory": (_mounts_path(recipe.agent_root(NVME)), _SHARED),
+}
+
+
+def _made(admin: kube.Client, pod: dict[str, Any]) -> str:
+    """Why the pod was refused, "" when it was admitted (dry)."""
+    try:
+        admin.create(pod, dry_run=True)
+    except kube.RefusedError as error:
+        return error.message
+    return ""
+
+
+def test_a_pod_as_rendered_is_admitted(mode: Mode, kube_server: kube.Server) -> None:
+    assert _made(kube_server.admin, _workload(mode)) == ""
+
+
+def test_a_pod_of_direct_mode_is_admitted_too(mode: Mode, kube_server: kube.Server) -> None:
+    assert _made(kube_server.admin, _workload(Mode.DIRECT)) == ""
+
+
+@pytest.mark.parametrize("mode", [Mode.NODE], indirect=True)
+@pytest.mark.parametrize(("change", "sentence"), IN_NODE_MODE.values(), ids=IN_NODE_MODE.keys())
+def test_a_pod_of_node_mode_may_not_mount(mode: Mode, kube_server: kube.Server, change: Change, sentence: str) -> None:
+    pod = _workload(mode)
+    change(pod)
+    assert _denied(policies.HOST_PATHS, sentence) in _made(kube_server.admin, pod)
+
+
+@pytest.mark.parametrize("mode", [Mode.SHARED], indirect=True)
+@pytest.mark.parametrize(("change", "sentence"), IN_SHARED_MODE.values(), ids=IN_SHARED_MODE.keys())
+def test_a_pod_of_shared_mode_may_not_mount(
+    mode: Mode, kube_server: kube.Server, change: Change, sentence: str
+) -> None:
+    pod = _workload(mode)
+    change(pod)
+    assert _denied(policies.HOST_PATHS, sentence) in _made(kube_server.admin, pod)
+
+
+@pytest.mark.parametrize("mode", [Mode.NODE], indirect=True)
+def test_the_domain_of_a_namespace_is_its_label(mode: Mode, kube_server: kube.Server) -> None:
+    labelled = _workload(mode, "team-b", domain="shared-domain")
+    assert _made(kube_server.admin, labelled) == ""
+    assert _denied(policies.HOST_PATHS, _PATHS) in _made(kube_server.admin, _workload(mode, "team-b"))
+    assert _denied(policies.HOST_PATHS, _PATHS) in _made(kube_server.admin, _workload(mode, domain="shared-domain"))
+
+
+@pytest.mark.usefixtures("mode")
+def test_namespaces_without_the_label_are_not_bound(kube_server: kube.Server) -> None:
+    kube_server.make_namespace("elsewhere")
+    pod = _pod("elsewhere", [{"name": "x", "hostPath": {"path": "/etc"}}])
+    assert _made(kube_server.admin, pod) == ""
+
+
+@pytest.mark.parametrize("mode", [Mode.NODE], indirect=True)
+@pytest.mark.parametrize("volume", [recipe.STORE_VOLUME, recipe.OUTBOX_VOLUME])
+def test_a_debugging_container_mounts_nothing_of_the_node(mode: Mode, kube_server: kube.Server, volume: str) -> None:
+    admin = kube_server.admin
+    pod = _workload(mode)
+    admin.create(pod)
+    try:
+        debugger = {"name": "debug", "image": "i:1", "volumeMounts": [{"name": recipe.CACHE_VOLUME, "mountPath": "/x"}]}
+        admin.patch(pod, {"spec": {"ephemeralContainers": [debugger]}}, subresource="ephemeralcontainers", dry_run=True)
+        debugger["volumeMounts"] = [{"name": volume, "mountPath": "/x", "readOnly": True}]
+        with pytest.raises(kube.RefusedError, match="a debugging container mounts nothing of the node"):
+            admin.patch(
+                pod, {"spec": {"ephemeralContainers": [debugger]}}, subresource="ephemeralcontainers", dry_run=True
+            )
+    finally:
+        admin.delete(pod)

@@ -13,10 +13,10 @@ import pytest
 
 from glowplug.plan.request import ENGINES, PROFILES
 from glowplug.render import kinds
-from glowplug.render.options import AGENT_NAMESPACE, Compute, Mode, Options
+from glowplug.render.options import AGENT_NAMESPACE, Compute, Mode
 from lab import kube
 from tests.parts import requires
-from tests.render.asked import EVERYTHING, options
+from tests.render.asked import EVERYTHING, objects, printed
 
 pytestmark = requires("kube")
 
@@ -54,9 +54,9 @@ def _account(admin: kube.Client, namespace: str, name: str) -> None:
     admin.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 
 
-def accept(admin: kube.Client, kind: str, asked: Options) -> Sequence[dict[str, Any]]:
+def accept(admin: kube.Client, kind: str, **asked: Any) -> Sequence[dict[str, Any]]:
     """What the server makes of the printed text, nothing stored; fails where it refuses or warns."""
-    answers = admin.apply_text(kinds.render(kind, asked).text, dry_run=True)
+    answers = admin.apply_text(printed(kind, **asked), dry_run=True)
     assert [warning for answer in answers for warning in answer.warnings] == []
     return [answer.document for answer in answers]
 
@@ -66,22 +66,22 @@ def accept(admin: kube.Client, kind: str, asked: Options) -> Sequence[dict[str, 
 def test_all_that_can_be_rendered_together_is_accepted(
     admin: kube.Client, compute: Compute, engine: str, mode: Mode, profile: str, given: dict[str, Any]
 ) -> None:
-    asked = options(**given, compute=compute, engine=engine, mode=mode, profile=profile)
-    found = [document["kind"] for document in accept(admin, "all", asked)]
+    asked = {"compute": compute, "engine": engine, "mode": mode, "profile": profile}
+    found = [document["kind"] for document in accept(admin, "all", **given, **asked)]
     assert ("Deployment" in found, "NodePool" in found) == (True, compute is not Compute.NODEGROUP)
     assert ("DaemonSet" in found, "Job" in found) == (mode is not Mode.DIRECT, mode is not Mode.SHARED)
 
 
 @pytest.mark.parametrize(("kind", "mode", "compute"), ALONE)
 def test_each_kind_is_accepted_by_itself(admin: kube.Client, kind: str, mode: Mode, compute: Compute) -> None:
-    assert accept(admin, kind, options(mode=mode, compute=compute))
+    assert accept(admin, kind, mode=mode, compute=compute)
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        {"machine": "g6.xlarge", "gigabytes": 10},
-        {"machine": "p4d.24xlarge", "gigabytes": 140},
+        {"instance": "g6.xlarge", "size": "10GB"},
+        {"instance": "p4d.24xlarge", "size": "140GiB"},
         {"ami": "bottlerocket"},
         {"name": LONGEST},
         {"name": "l"},
@@ -96,17 +96,17 @@ def test_each_kind_is_accepted_by_itself(admin: kube.Client, kind: str, mode: Mo
 )
 @pytest.mark.parametrize("mode", Mode)
 def test_unusual_values_are_accepted(admin: kube.Client, mode: Mode, given: dict[str, Any]) -> None:
-    accept(admin, "all", options(**given, mode=mode))
+    accept(admin, "all", **given, mode=mode)
 
 
 def test_words_reach_the_server_as_they_were_given(admin: kube.Client) -> None:
     model = "/models/1e3 'quoted' \"twice\" # --- yes"
-    (deployment,) = accept(admin, "deployment", options(model=model))
+    (deployment,) = accept(admin, "deployment", model=model)
     assert f"--model={model}" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
 def test_applying_again_changes_nothing(admin: kube.Client) -> None:
-    text = kinds.render("deployment", options(**EVERYTHING, name="again")).text
+    text = printed("deployment", **EVERYTHING, name="again")
     first, second = (admin.apply_text(text)[0].document for _ in range(2))
     admin.delete(second)
     assert first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
@@ -119,11 +119,9 @@ def _pod(document: dict[str, Any], namespace: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
-def _rendered(kind: str, wanted: str, asked: Options) -> dict[str, Any]:
-    value = kinds.render(kind, asked).value
-    items = value.get("items", [value])
-    (found,) = [item for item in items if item["kind"] == wanted]
-    return dict(found)
+def _rendered(kind: str, wanted: str, **asked: Any) -> dict[str, Any]:
+    (found,) = [item for item in objects(kind, **asked) if item["kind"] == wanted]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -143,7 +141,7 @@ def _rendered(kind: str, wanted: str, asked: Options) -> dict[str, Any]:
 def test_each_mode_needs_the_pod_security_that_it_promises(
     admin: kube.Client, kind: str, wanted: str, mode: Mode, baseline: bool, profile: str, compute: Compute
 ) -> None:
-    document = _rendered(kind, wanted, options(mode=mode, profile=profile, compute=compute))
+    document = _rendered(kind, wanted, mode=mode, profile=profile, compute=compute)
     document["spec"]["template"]["spec"].pop("serviceAccountName", None)
     assert admin.create(_pod(document, "privileged"), dry_run=True).warnings == ()
     if baseline:
@@ -155,15 +153,13 @@ def test_each_mode_needs_the_pod_security_that_it_promises(
 
 @pytest.mark.parametrize("mode", [Mode.NODE, Mode.SHARED])
 def test_the_agent_s_own_namespace_admits_its_pods(admin: kube.Client, mode: Mode) -> None:
-    asked = options(mode=mode)
-    namespace = _rendered("agent", "Namespace", asked)
-    admin.apply(namespace)
+    admin.apply(_rendered("agent", "Namespace", mode=mode))
     for one in ("DaemonSet", *(["Deployment"] if mode is Mode.SHARED else [])):
-        answer = admin.create(_pod(_rendered("agent", one, asked), AGENT_NAMESPACE), dry_run=True)
+        answer = admin.create(_pod(_rendered("agent", one, mode=mode), AGENT_NAMESPACE), dry_run=True)
         assert answer.warnings == ()
 
 
 def test_a_direct_deployment_raises_no_warning_in_a_namespace_of_level_baseline(admin: kube.Client) -> None:
-    accept(admin, "deployment", options(namespace="baseline"))
+    accept(admin, "deployment", namespace="baseline")
     with pytest.raises(AssertionError, match="would violate PodSecurity"):
-        accept(admin, "deployment", options(namespace="baseline", mode=Mode.NODE))
+        accept(admin, "deployment", namespace="baseline", mode=Mode.NODE)
