@@ -6,7 +6,8 @@ import contextlib
 import functools
 import os
 import re
-import threading
+import sys
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -15,7 +16,9 @@ import click
 from glowplug.cli.examples import epilog
 from glowplug.cli.output import Output, note, output_option
 from glowplug.core import units
+from glowplug.core.clock import Deadline
 from glowplug.core.errors import UsageError
+from glowplug.core.printable import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -26,11 +29,12 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-LARGEST: Final = 2**60
-_SIZE: Final = re.compile(r"\s*\d[\d.]*\s*[a-zA-Z]*\s*\Z")
 _VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
 _STREAMED: Final = ("s3://", "gs://", "az://")
-_PATIENCE_SECONDS: Final = 2.0
+_PATIENCE_SECONDS: Final = 1.0
+_LARGEST_CHUNK: Final = 1 << 40
+_LONGEST_NUMBER: Final = 40
+_CLEAR: Final = "\r\x1b[K"
 _TRUE: Final = ("1", "true", "yes")
 
 
@@ -159,7 +163,7 @@ def request(model: str, asked: Asked, environ: Mapping[str, str]) -> Request:
         _version("--engine-version", asked.engine_version),
         _version("--streamer-version", asked.streamer_version),
     )
-    chunk = None if asked.chunk_size is None else _size("--chunk-size", asked.chunk_size)
+    chunk = None if asked.chunk_size is None else _chunk(asked.chunk_size)
     found = _model(model, asked, environ)
     # What this call used to reach the bucket holds for the bucket; without a reading it may be about anything.
     read = found.shards is not None and model.startswith(_STREAMED)
@@ -183,17 +187,15 @@ def request(model: str, asked: Asked, environ: Mapping[str, str]) -> Request:
 
 
 def _model(model: str, asked: Asked, environ: Mapping[str, str]) -> Model:
-    from glowplug.models.contents import Model
+    from glowplug.models.read import is_size, of_size, parse_size, read
 
     if asked.size is not None:
-        return Model(model, _size("--size", asked.size))
-    if _SIZE.match(model):
-        return Model(model.strip(), _size("MODEL", model))
-    from glowplug.core.clock import Deadline
-    from glowplug.models.read import read
-
-    with _patience(model):
-        return read(model, environ, Deadline.after(units.parse_duration(asked.timeout)))
+        return of_size(parse_size(asked.size), model)
+    if is_size(model):
+        return of_size(parse_size(model), model.strip())
+    deadline = Deadline.after(units.parse_duration(asked.timeout))
+    with _progress(model) as progress:
+        return read(model, environ, deadline, progress=progress)
 
 
 def _machine(asked: Asked) -> Machine | None:
@@ -214,29 +216,38 @@ def _machine(asked: Asked) -> Machine | None:
     return Machine.of_instance(instance(asked.instance))
 
 
+def _chunk(text: str) -> int:
+    size = units.parse_size(text) if len(text) <= _LONGEST_NUMBER else 0
+    if not 1 <= size <= _LARGEST_CHUNK:
+        raise UsageError(f"--chunk-size: {text[:80]!r} is not a size between 1 byte and 1 TiB", code="bad-size")
+    return size
+
+
 def _version(option: str, text: str | None) -> str | None:
     if text is not None and not _VERSION.fullmatch(text):
         raise UsageError(f"{option}: {text[:80]!r} is no version")
     return text
 
 
-def _size(option: str, text: str) -> int:
-    try:
-        size = units.parse_size(text)
-    except (ValueError, OverflowError):  # more digits than Python takes for a number
-        size = LARGEST + 1
-    if not 0 < size <= LARGEST:
-        raise UsageError(f"{option}: {text[:80]!r} is not a size between 1 byte and 1 EiB", code="bad-size")
-    return size
-
-
 @contextlib.contextmanager
-def _patience(model: str) -> Iterator[None]:
-    """A line on stderr when reading takes long."""
-    timer = threading.Timer(_PATIENCE_SECONDS, note, [f"reading the headers of {model} …"])
-    timer.daemon = True
-    timer.start()
+def _progress(model: str) -> Iterator[Callable[[int, int], None] | None]:
+    """On a terminal, one line that is drawn anew when reading takes longer than a moment."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    began = time.monotonic()
+    drawn = False
+
+    def draw(done: int, everything: int) -> None:
+        nonlocal drawn
+        if time.monotonic() - began > _PATIENCE_SECONDS:
+            drawn = True
+            sys.stderr.write(f"{_CLEAR}{one_line(model)}: headers of {done} of {everything} files")
+            sys.stderr.flush()
+
     try:
-        yield
+        yield draw
     finally:
-        timer.cancel()
+        if drawn:
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()

@@ -88,7 +88,9 @@ def need(model: Model, ranks: int, tokens: int) -> Need | None:
     per_sequence = kv_bytes(model.shape, ranks, tokens) if model.shape else None
     if model.shape is None or per_sequence is None:
         return None
-    return Need(model.weights_bytes / ranks, per_sequence, _reserve(model.shape, ranks))
+    # A second copy beside the indexed one (consolidated*.safetensors) is streamed too, but kept only once.
+    kept = min(model.weights_bytes, model.indexed_bytes or model.weights_bytes)
+    return Need(kept / ranks, per_sequence, _reserve(model.shape, ranks))
 
 
 def kv_bytes(shape: Shape, ranks: int, tokens: int) -> float | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from glowplug.core.printable import one_line
 from glowplug.core.units import format_seconds, format_size
+from glowplug.models.address import is_size, parse_size
 from glowplug.plan.request import CACHE_ROOT
 
 if TYPE_CHECKING:
@@ -149,10 +150,7 @@ def _next(plan: Plan) -> Iterator[str]:
     place = plan.placement
     named = "://" in plan.model.source
     model = plan.model.source if named else "s3://BUCKET/PREFIX"
-    bare = plan.model.shards is None and not named
-    size = "" if named and plan.model.shards is not None else f" --size {plan.model.weights_bytes}"
-    if bare:  # then the source is the size as somebody wrote it
-        size = f" --size {shlex.quote(one_line(plan.model.source))}"
+    size = "" if named and plan.model.shards is not None else f" --size {_size(plan)}"
     nodes = f" --nodes {plan.nodes}" if plan.nodes > 1 else ""
     if not place.fits:
         if place.candidates:
@@ -165,6 +163,14 @@ def _next(plan: Plan) -> Iterator[str]:
     )
     profile = " --profile guide" if plan.profile == "guide" else ""
     yield f"  glowplug render deployment {shlex.quote(one_line(model))}{size} {machine}{profile}{nodes}"
+
+
+def _size(plan: Plan) -> str:
+    """The size as somebody wrote it, where the model was given as one."""
+    source = plan.model.source
+    return (
+        source if is_size(source) and parse_size(source) == plan.model.weights_bytes else str(plan.model.weights_bytes)
+    )
 
 
 def _setting(setting: str, why: str) -> Iterator[str]:
