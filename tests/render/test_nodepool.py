@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import email
+import email.policy
 import itertools
 import re
 import tomllib
@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
+from glowplug.catalog.gpus import gpu
 from glowplug.catalog.instances import Instance, instance, instances
 from glowplug.core.errors import BadInputError, UsageError
 from glowplug.models.contents import Model
@@ -52,7 +53,7 @@ def made(**changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return node_class, pool
 
 
-def plan(gpu: str, gpus: int, *, pods_per_node: int = 1, nodes: int = 1) -> Plan:
+def plan(card: str, gpus: int, *, pods_per_node: int = 1, nodes: int = 1) -> Plan:
     return Plan(
         profile="auto",
         engine="vllm",
@@ -61,7 +62,7 @@ def plan(gpu: str, gpus: int, *, pods_per_node: int = 1, nodes: int = 1) -> Plan
         max_model_len=None,
         nodes=nodes,
         model=Model("s3://b/m", 67 * 10**9, 1, 1, None, None, None),
-        placement=Placement(None, gpu, 80 * 10**9, gpus, 2, pods_per_node, True),
+        placement=Placement(None, card, 80 * 10**9, gpus, 2, pods_per_node, True),
         streaming=Streaming("runai_streamer", 1 << 32, 17, True),
         compile=Compile(True, "/compile-cache"),
         resources=Resources(1, 1, 1),
@@ -190,9 +191,15 @@ def test_a_plan_for_gpus_buys_every_type_that_has_them() -> None:
     assert _bytes(node_class["spec"]["ephemeralStorage"]["size"]) < smallest
 
 
-def test_gpus_that_no_type_has_are_refused() -> None:
+def test_gpus_by_name_buy_the_same_without_a_plan() -> None:
+    asked = {"instance": None, "gpu": gpu("l4"), "gpu_count": 4}
+    assert made(**asked)[1] == made(instance=None, plan=plan("l4", 4))[1]
+
+
+@pytest.mark.parametrize("asked", [{"plan": plan("l4", 3)}, {"gpu": gpu("l4"), "gpu_count": 3}])
+def test_gpus_that_no_type_has_are_refused(asked: dict[str, Any]) -> None:
     with pytest.raises(BadInputError, match="no instance type has 3 × l4"):
-        nodepool.text(options(instance=None, plan=plan("l4", 3)))
+        nodepool.text(options(instance=None, **asked))
 
 
 @pytest.mark.parametrize(
@@ -245,6 +252,11 @@ def test_the_name_is_the_one_that_was_given() -> None:
     ] * 2
 
 
+def test_what_shared_mode_waits_for_is_told() -> None:
+    (note,) = nodepool.notes(options(mode=Mode.SHARED, node_role="Nodes"))
+    assert "glowplug.dev/prewarming" in note
+
+
 # A managed node group.
 
 
@@ -262,6 +274,18 @@ def test_a_node_group_is_a_template_without_faults(ami: str, mode: Mode, role: s
     assert nodepool.documents(asked) == []
 
 
+def test_a_node_group_has_the_name_that_pods_select_by() -> None:
+    assert group(nodepool="gpu_1")["NodeGroup"]["NodegroupName"] == "gpu_1"
+    assert "NodegroupName" not in group()["NodeGroup"]
+    with pytest.raises(UsageError, match="--nodepool"):
+        group(nodepool="gpu.1")
+
+
+def test_a_node_group_tells_what_deploying_asks_for() -> None:
+    (note,) = nodepool.notes(options(compute=Compute.NODEGROUP))
+    assert note.endswith("deploying asks for NodeRoleArn, SubnetIds")
+
+
 def test_a_template_with_a_fault_would_be_noticed() -> None:
     broken = nodepool.text(options(compute=Compute.NODEGROUP)).replace(
         "AmiType: AL2023_x86_64_NVIDIA", "AmiType: AL2023"
@@ -272,9 +296,9 @@ def test_a_template_with_a_fault_would_be_noticed() -> None:
 
 def test_nodeadm_is_told_to_use_the_disks() -> None:
     user_data = group()["LaunchTemplate"]["LaunchTemplateData"]["UserData"]
-    (part,) = email.message_from_string(user_data).get_payload()
+    (part,) = email.message_from_string(user_data, policy=email.policy.default).iter_parts()
     assert part.get_content_type() == "application/node.eks.aws"
-    config = yaml.safe_load(part.get_payload())
+    config = yaml.safe_load(str(part.get_payload()))
     assert (config["apiVersion"], config["kind"]) == ("node.eks.aws/v1alpha1", "NodeConfig")
     assert config["spec"] == {"instance": {"localStorage": {"strategy": "RAID0"}}}
 

@@ -13,6 +13,7 @@ from glowplug.cli.plan import Asked, planned, planning_options
 from glowplug.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from glowplug.catalog.gpus import Gpu
     from glowplug.catalog.instances import Instance
     from glowplug.render.options import Options
 
@@ -112,6 +113,8 @@ def _options(kind: str, model: str | None, asked: Asked, named: dict[str, Any]) 
         engine=asked.engine,
         profile=asked.profile,
         instance=_instance(asked.instance),
+        gpu=_gpu(asked.gpu),
+        gpu_count=asked.gpu_count or 1,
         mode=Mode(mode) if mode else default_mode(kind),
         compute=Compute(named.pop("compute")),
         region=region,
@@ -133,6 +136,14 @@ def _instance(name: str | None) -> Instance | None:
     from glowplug.catalog.instances import instance
 
     return instance(name)
+
+
+def _gpu(name: str | None) -> Gpu | None:
+    if name is None:
+        return None
+    from glowplug.catalog.gpus import gpu
+
+    return gpu(name)
 
 
 def _address(kind: str, model: str) -> str:

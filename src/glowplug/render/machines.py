@@ -26,17 +26,24 @@ def machines(options: Options) -> tuple[Instance, ...]:
     """
     if options.instance is not None:
         return (_fit(options.instance, options.compute),)
+    if options.gpu is not None:
+        return _with_gpus(options.gpu.name, options.gpu_count, options.compute)
     placement = options.plan.placement if options.plan else None
     if placement is None:
         raise UsageError("a node pool needs to know what to buy", hint="name an instance type: --instance p5.48xlarge")
     if placement.instance is not None:
         return (_fit(catalog.instance(placement.instance), options.compute),)
-    alike = [one for one in catalog.instances() if (one.gpu.name, one.gpus) == (placement.gpu, placement.gpus_per_node)]
-    found = tuple(one for one in alike if not _unfit(one, options.compute))
+    return _with_gpus(placement.gpu, placement.gpus_per_node, options.compute)
+
+
+def _with_gpus(gpu: str, count: int, compute: Compute) -> tuple[Instance, ...]:
+    alike = [one for one in catalog.instances() if (one.gpu.name, one.gpus) == (gpu, count)]
+    found = tuple(one for one in alike if not _unfit(one, compute))
     if not found:
         raise BadInputError(
-            f"no instance type has {placement.gpus_per_node} × {placement.gpu} for --compute {options.compute.value}",
+            f"no instance type has {count} × {gpu} for --compute {compute.value}",
             code="instance-unfit",
+            hint="name an instance type: --instance p5.48xlarge",
         )
     return found
 

@@ -6,8 +6,10 @@ each operating system. No AMI is named: the group follows the AMI type, and a ne
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
+from glowplug.core.errors import UsageError
 from glowplug.manifests.writing import noted
 from glowplug.render import cloudformation
 from glowplug.render.cloudformation import literal, parameter, ref, sub
@@ -45,16 +47,18 @@ commands = [
 mode = "always"
 essential = true
 """
+_NAME: Final = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,62}")
 _SYSTEMS: Final = {"al2023": ("AL2023", "_NVIDIA", _AL2023), "bottlerocket": ("BOTTLEROCKET", "_NVIDIA", _BOTTLEROCKET)}
 _DEVICES: Final = {"al2023": (("/dev/xvda", 50),), "bottlerocket": (("/dev/xvda", 4), ("/dev/xvdb", 50))}
 
 
 def template(options: Options) -> Template:
-    """Launch template and node group. Raises what `machines` raises."""
+    """Launch template and node group. Raises UsageError for a name that no group can have, and what `machines` raises."""
     pool = machines(options)
     system, suffix, user_data = _SYSTEMS[options.ami]
     nodes: dict[str, Any] = {
         "ClusterName": ref("ClusterName"),
+        **_name(options),
         "NodeRole": sub(f"arn:${{AWS::Partition}}:iam::${{AWS::AccountId}}:role/{literal(options.node_role)}")
         if options.node_role
         else ref("NodeRoleArn"),
@@ -82,6 +86,17 @@ def template(options: Options) -> Template:
         },
         {"NodeGroupName": {"Value": {"Fn::GetAtt": ["NodeGroup", "NodegroupName"]}}},
     )
+
+
+def _name(options: Options) -> dict[str, str]:
+    """The group's name, by which pods select it, where one was given; else CloudFormation makes one."""
+    if options.nodepool is None:
+        return {}
+    if not _NAME.fullmatch(options.nodepool):
+        raise UsageError(
+            f"--nodepool: {options.nodepool!r} is no name of a node group", hint="letters, digits, `-`, `_`"
+        )
+    return {"NodegroupName": options.nodepool}
 
 
 def _parameters(options: Options) -> Parameters:

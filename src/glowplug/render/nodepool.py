@@ -55,9 +55,14 @@ def text(options: Options) -> str:
 
 def notes(options: Options) -> tuple[str, ...]:
     """What a person still has to do, in sentences for stderr."""
-    if options.compute is Compute.NODEGROUP:
-        return cloudformation.asks(nodegroup.template(options))
     found = []
+    if options.mode is Mode.SHARED:
+        found.append(
+            f"no pod starts on these nodes until glowplug's agent takes away their taint {options.startup_taint}"
+        )
+    if options.compute is Compute.NODEGROUP:
+        asked = cloudformation.asks(nodegroup.template(options))
+        return (*found, *(f"`glowplug render nodepool` prints CloudFormation for a node group; {one}" for one in asked))
     if options.cluster is None:
         found.append(f"replace {CLUSTER} by the name of your cluster, or give --cluster NAME")
     if options.node_role is None:
@@ -172,7 +177,7 @@ def _ec2_node_class(options: Options) -> dict[str, Any]:
             "role": noted(_role(options), "The role of the nodes, from the set-up of Karpenter."),
             "amiSelectorTerms": noted(
                 [{"alias": f"{options.ami}@latest"}],
-                f"Each new image replaces all nodes, and their caches with them. Pin a version for production: {_PINNED[options.ami]}.",
+                f"Each new image replaces all nodes, and their caches with them. For production pin one: {_PINNED[options.ami]}.",
             ),
             "subnetSelectorTerms": _discovery(options),
             "securityGroupSelectorTerms": _discovery(options),

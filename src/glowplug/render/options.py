@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from glowplug.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from glowplug.catalog.gpus import Gpu
     from glowplug.catalog.instances import Instance
     from glowplug.plan.outcome import Plan
 
@@ -74,6 +75,8 @@ class Options:
     the cache store, None where none was named. `region` is AWS's, None where unknown. `publish_from` are
     `NAMESPACE[/SERVICEACCOUNT]` that the agent publishes for. `role_arn` annotates service accounts for IRSA.
 
+    Nodes are of type `instance`, else of any type with `gpu_count` of `gpu`, else of the plan's.
+
     Of the account and the cluster, each None where it was not given: `cluster` is the EKS cluster's name, `node_role` the name of
     the role that nodes have, `vpc` and `route_tables` where the S3 endpoint goes, `kms_key` the key that encrypts model and
     store (ARN or id), `oidc_provider` the cluster's issuer without `https://` (roles then trust it, else EKS Pod Identity).
@@ -86,6 +89,8 @@ class Options:
     model: str | None = None
     plan: Plan | None = None
     instance: Instance | None = None
+    gpu: Gpu | None = None
+    gpu_count: int = 1
     engine: str = "vllm"
     profile: str = "auto"
     compute: Compute = Compute.KARPENTER
