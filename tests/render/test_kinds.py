@@ -1,0 +1,222 @@
+"""render/kinds.py: the same input gives the same bytes, and the printed text is exactly what was meant."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glowplug import __version__
+from glowplug.core.errors import NotFoundError, UsageError
+from glowplug.engines.command import resolve_references
+from glowplug.models.contents import Finding
+from glowplug.plan.outcome import Plan
+from glowplug.render import kinds
+from glowplug.render.options import Compute, Mode, Options
+from tests.render.planned import AUTO, GUIDE, SGLANG, TENSORRT, options
+
+GIVEN: dict[str, Any] = {
+    "store": "s3://cache/fleet",
+    "service_account": "serving",
+    "region": "eu-central-1",
+    "glowplug_image": "registry.example/glowplug:1",
+}
+SHOWN = [
+    ("deployment", AUTO, Mode.DIRECT),
+    ("deployment", AUTO, Mode.NODE),
+    ("deployment", AUTO, Mode.SHARED),
+    ("deployment", GUIDE, Mode.SHARED),
+    ("deployment", SGLANG, Mode.DIRECT),
+    ("deployment", TENSORRT, Mode.NODE),
+    ("bake", AUTO, Mode.DIRECT),
+    ("agent", AUTO, Mode.NODE),
+    ("agent", AUTO, Mode.SHARED),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "plan", "mode"), SHOWN, ids=[f"{kind}-{plan.engine}-{plan.profile}-{mode}" for kind, plan, mode in SHOWN]
+)
+def test_it_reads_like_this(kind: str, plan: Plan, mode: Mode) -> None:
+    expected = _expected(kind, plan, mode)
+    assert _text(kind, plan, mode) == expected.read_text(), "python -m tests.render.test_kinds writes them anew"
+
+
+def _text(kind: str, plan: Plan, mode: Mode) -> str:
+    return kinds.render(kind, options(plan, mode=mode, **GIVEN)).text.replace(__version__, "VERSION")
+
+
+def _expected(kind: str, plan: Plan, mode: Mode) -> Path:
+    return Path(__file__).parent / "expected" / f"{kind}-{plan.engine}-{plan.profile}-{mode}.yaml"
+
+
+@pytest.mark.parametrize("kind", kinds.KINDS)
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("compute", Compute)
+def test_the_same_input_gives_the_same_bytes_and_the_text_is_the_value(kind: str, mode: Mode, compute: Compute) -> None:
+    if (kind, mode) == ("agent", Mode.DIRECT):
+        return
+    asked = options(mode=mode, compute=compute, **GIVEN)
+    first, second = (kinds.render(kind, asked) for _ in range(2))
+    assert first == second
+    documents = list(yaml.safe_load_all(first.text))
+    assert documents == (first.value["items"] if first.value.get("kind") == "List" else [first.value])
+    assert first.text.endswith("\n")
+
+
+@pytest.mark.parametrize(
+    ("mode", "found"),
+    [
+        (Mode.DIRECT, ["EC2NodeClass", "NodePool", "ServiceAccount", "ServiceAccount", "Job", "Deployment"]),
+        (Mode.NODE, ["EC2NodeClass", "NodePool", "Namespace", "ServiceAccount", "DaemonSet", "Job", "Deployment"]),
+        (
+            Mode.SHARED,
+            ["EC2NodeClass", "NodePool", "Namespace", "DaemonSet", "Deployment", "ServiceAccount", "Deployment"],
+        ),
+    ],
+)
+def test_all_is_in_the_order_in_which_it_is_applied(mode: Mode, found: list[str]) -> None:
+    shown = [one["kind"] for one in kinds.render("all", options(mode=mode, **GIVEN)).value["items"]]
+    rest = iter(shown)
+    assert all(kind in rest for kind in found), shown
+    assert ("Job" in shown, "DaemonSet" in shown) == ("Job" in found, "DaemonSet" in found)
+
+
+def test_no_object_is_there_twice() -> None:
+    items = kinds.render("all", options(mode=Mode.NODE, **GIVEN)).value["items"]
+    names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in items]
+    assert len(names) == len(set(names))
+
+
+def test_the_parts_of_all_are_the_kinds_by_themselves() -> None:
+    asked = options(mode=Mode.NODE, **GIVEN)
+    items = kinds.render("all", asked).value["items"]
+    for kind in ("nodepool", "agent", "bake", "deployment"):
+        value = kinds.render(kind, asked).value
+        for one in value["items"] if value.get("kind") == "List" else [value]:
+            assert one in items
+
+
+@pytest.mark.parametrize("kind", ["deployment", "bake", "all", "nodepool"])
+def test_what_does_not_fit_is_not_rendered(kind: str) -> None:
+    too_large = replace(
+        AUTO,
+        placement=replace(AUTO.placement, fits=False),
+        findings=(Finding("does-not-fit", "error", "too large", "take a larger one"),),
+    )
+    with pytest.raises(NotFoundError, match="too large") as caught:
+        kinds.render(kind, options(too_large))
+    assert (caught.value.code, caught.value.hint, caught.value.exit_status) == ("does-not-fit", "take a larger one", 1)
+
+
+@pytest.mark.parametrize("kind", ["deployment", "bake", "all"])
+def test_without_a_model_there_is_nothing_to_serve(kind: str) -> None:
+    with pytest.raises(UsageError, match="needs a model"):
+        kinds.render(kind, Options(name="a"))
+
+
+# ---- names that would mean something else
+
+
+def _options(**given: Any) -> Options:
+    return options(**given)
+
+
+NAMES = ["", "A", "-a", "a-", "a_b", "a b", "a.b", "1a", "a" * 53, "a\nb", "é", "a/b", "$(x)"]
+RULES = {
+    "name": NAMES,
+    "namespace": ["", "A", "-a", "a.b", "a" * 64, "a b", "a\n"],
+    "service_account": ["", "A", ".a", "a..b", "a" * 254, "a b", "a:b"],
+    "nodepool": ["", "-a", "a b", "a" * 64, "a/b"],
+    "domain": ["", "A", "a/b", "..", ".", "a" * 64, "a\n", "../x"],
+    "image": ["", " ", "a b", "A/B:c d", "a:", "a@sha256:1", "-a", "a:b:c"],
+    "glowplug_image": [" ", "a b"],
+    "store": ["", "bucket", "s3:/b", "http://b", "s3://", "s3://b c", "s3://b?x", "s3://b\n"],
+    "region": ["", "frankfurt", "eu-central", "eu central 1"],
+    "role_arn": ["", "role", "arn:aws:iam::1:role/x"],
+    "model": ["", " ", "a\nb", "a\0b", "--host=evil", "\ud800"],
+}
+
+
+@pytest.mark.parametrize(("field", "value"), [(name, value) for name, values in RULES.items() for value in values])
+def test_a_name_that_kubernetes_would_refuse_is_refused_here(field: str, value: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        _options(**{field: value})
+    option = "MODEL" if field == "model" else f"--{field.replace('_', '-')}"
+    assert option in caught.value.message
+
+
+@pytest.mark.parametrize("entry", ["", "A", "a/", "/a", "a/b/c", "a b"])
+def test_who_may_publish_is_a_namespace_or_an_account(entry: str) -> None:
+    with pytest.raises(UsageError, match="--publish-from"):
+        Options(name="a", publish_from=(entry,))
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(["name", "namespace", "service_account", "nodepool", "domain", "image", "store", "model"]),
+    st.text(alphabet=st.characters(codec="utf-8"), min_size=1, max_size=20)
+    | st.text(alphabet="yesno1e-:#{}[]'\"$()/. ", min_size=1, max_size=10)
+    | st.sampled_from(["null", "yes", "1e3", "0x1f", "true", "on", "s3://b/1e3", "a:1", "2024-01-01"]),
+)
+def test_a_value_is_refused_or_printed_as_it_is(field: str, value: str) -> None:
+    try:
+        asked = _options(**{field: value})
+    except UsageError:
+        return
+    rendered = kinds.render("deployment", asked)
+    (document,) = yaml.safe_load_all(rendered.text)
+    assert document == rendered.value
+    shown = _shown(document, field)
+    assert (resolve_references([shown], {})[0] if field in ("model", "store") else shown) == value
+
+
+def _shown(document: dict[str, Any], field: str) -> str:
+    spec = document["spec"]["template"]["spec"]
+    container = spec["containers"][0]
+    variables = {entry["name"]: entry.get("value") for entry in container["env"]}
+    found = {
+        "name": lambda: document["metadata"]["name"],
+        "namespace": lambda: document["metadata"]["namespace"],
+        "service_account": lambda: spec["serviceAccountName"],
+        "nodepool": lambda: spec["nodeSelector"]["karpenter.sh/nodepool"],
+        "domain": lambda: variables["GLOWPLUG_DOMAIN"],
+        "store": lambda: variables["GLOWPLUG_STORE"],
+        "image": lambda: container["image"],
+        "model": lambda: container["args"][0].removeprefix("--model="),
+    }[field]()
+    assert isinstance(found, str)
+    return found
+
+
+# ---- what people are told
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "words"),
+    [
+        ("deployment", Mode.DIRECT, ["image of their init container", "--glowplug-image", "--store"]),
+        ("deployment", Mode.NODE, ["as if glowplug were not there"]),
+        ("bake", Mode.DIRECT, ["glowplug run --exit-when-ready"]),
+        ("agent", Mode.NODE, ["`glowplug agent`", "--store"]),
+        ("all", Mode.NODE, ["as if glowplug were not there", "`glowplug agent`"]),
+    ],
+)
+def test_what_is_not_there_yet_is_said(kind: str, mode: Mode, words: list[str]) -> None:
+    told = "\n".join(kinds.render(kind, options(mode=mode)).notes)
+    assert [word for word in words if word not in told] == []
+
+
+def test_the_guides_own_deployment_needs_nothing_of_glowplug() -> None:
+    told = kinds.render("deployment", options(GUIDE, mode=Mode.SHARED, service_account="serving")).notes
+    assert told == ()
+
+
+if __name__ == "__main__":
+    for row in SHOWN:
+        _expected(*row).write_text(_text(*row))
