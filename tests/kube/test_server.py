@@ -70,6 +70,39 @@ def test_an_unknown_field_is_refused_by_its_name(kube_server: kube.Server, how: 
     assert "tolerationz" in refusal.message
 
 
+def test_a_text_is_read_by_the_server_itself(kube_server: kube.Server) -> None:
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: text\ndata:\n"
+    first, second = kube_server.admin.apply_text(
+        f"# two\n---\n{head}  a: \"y\"\n---\n{head}  a: '---'\n---\n", dry_run=True
+    )
+    assert (first.document["data"], second.document["data"]) == ({"a": "y"}, {"a": "---"})
+    refusal = _refused(lambda: kube_server.admin.apply_text(f"{head}  a: b\n  a: c\n", dry_run=True))
+    assert '"a" already set' in refusal.message
+
+
+def test_a_pod_s_token_names_the_pod_and_its_node(kube_server: kube.Server) -> None:
+    admin = kube_server.admin
+    kube_server.make_namespace("ours")
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}}
+    spec = {"nodeName": "node-1", "containers": [{"name": "c", "image": "i:1"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bound", "namespace": "ours"}, "spec": spec}
+    admin.create(node)
+    admin.create(pod)
+    try:
+        review = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": admin.token_of(pod)},
+        }
+        user = admin.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review).document["status"]["user"]
+    finally:
+        admin.delete(pod)
+        admin.delete(node)
+    assert user["username"] == "system:serviceaccount:ours:default"
+    assert user["extra"]["authentication.kubernetes.io/pod-name"] == ["bound"]
+    assert user["extra"]["authentication.kubernetes.io/node-name"] == ["node-1"]
+
+
 def test_a_wrong_value_is_refused_with_the_server_s_words(kube_server: kube.Server) -> None:
     refusal = _refused(lambda: kube_server.admin.apply(_deployment("bad", restartPolicy="Sometimes"), dry_run=True))
     assert (refusal.status, refusal.reason) == (422, "Invalid")
