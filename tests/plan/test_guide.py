@@ -95,7 +95,7 @@ def test_tensor_parallelism_divides_the_heads() -> None:
         ("streamer-timeout-ineffective", {"model": 10}, None),
         ("streamer-low-speed-limit", {"model": 10}, None),
         ("xdg-moves-everything", {"model": 10}, None),
-        ("distributed-missing", {"model": 67}, {"model": 10}),
+        ("ranks-read-everything", {"model": 67}, {"model": 10}),
         ("distributed-corrupts", {"model": 67}, {"model": 67, "engine_version": "0.22.0"}),
         ("distributed-corrupts", {"model": 67, "engine_version": "v0.20.1"}, {"model": 10}),
         ("concurrency-formula", {"model": 67}, {"model": 10}),

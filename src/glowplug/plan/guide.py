@@ -116,9 +116,9 @@ def findings(
     )
     if ranks > 1:
         yield Finding(
-            "distributed-missing",
+            "ranks-read-everything",
             "info",
-            f"without `distributed` rank 0 does not broadcast, as the guide has it: each of {ranks} ranks reads the whole model",
+            f"without `distributed` rank 0 does not broadcast, as the guide has it: each of {ranks} ranks reads everything",
         )
         yield from corruption(loader, "warning")
     yield from _concurrency_findings(request, settings, streamer)

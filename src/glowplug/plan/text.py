@@ -5,10 +5,12 @@ Plain characters only, so that it reads the same in a log. Colour adds nothing t
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import textwrap
 from typing import TYPE_CHECKING, Final
 
+from glowplug.core.errors import UsageError
 from glowplug.core.printable import one_line
 from glowplug.core.units import format_seconds, format_size
 from glowplug.models.address import is_size, parse_size
@@ -53,13 +55,13 @@ def _title(plan: Plan) -> Iterator[str]:
     size = format_size(plan.model.weights_bytes)
     gpus = f"{place.gpus_per_node} {place.gpu} of {format_size(place.gpu_memory_bytes)}"
     where = f"{place.instance} ({gpus})" if place.instance else gpus
-    source = one_line(plan.model.source)
+    source = "" if is_size(plan.model.source) else f"{one_line(plan.model.source)}: "
     what = [
         f"{plan.model.parameters / 1e9:.3g} billion parameters" if plan.model.parameters else "",
         plan.model.dtype or "",
     ]
     told = ", ".join(word for word in what if word)
-    yield _style(f"{source}: {size}{f' ({told})' if told else ''} on {where}", 1)
+    yield _style(f"{source}{size}{f' ({told})' if told else ''} on {where}", 1)
     streamer = f", streamer {plan.streamer_version}" if plan.streamer_version else ""
     yield f"{plan.engine} {plan.engine_version}{streamer}, profile {plan.profile}"
 
@@ -167,10 +169,10 @@ def _next(plan: Plan) -> Iterator[str]:
 
 def _size(plan: Plan) -> str:
     """The size as somebody wrote it, where the model was given as one."""
-    source = plan.model.source
-    return (
-        source if is_size(source) and parse_size(source) == plan.model.weights_bytes else str(plan.model.weights_bytes)
-    )
+    source, weights = plan.model.source, plan.model.weights_bytes
+    with contextlib.suppress(UsageError):
+        return source if is_size(source) and parse_size(source) == weights else str(weights)
+    return str(weights)
 
 
 def _setting(setting: str, why: str) -> Iterator[str]:
