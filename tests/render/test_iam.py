@@ -190,7 +190,7 @@ def test_what_is_not_in_s3_needs_no_role() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["s3://", "s3://A_B/x", "s3://bucket/a*", "s3://bucket/a?b", "s3://bucket/${aws:username}"]
+    "url", ["s3://", "s3://b*/x", "s3://bucket/a*", "s3://bucket/a?b", "s3://bucket/${aws:username}"]
 )
 def test_an_address_that_a_policy_would_misread_is_refused(url: str) -> None:
     with pytest.raises(BadInputError):

@@ -121,7 +121,7 @@ def test_a_model_elsewhere_has_no_part_in_it(model: str) -> None:
     assert not {"ListModel", "ReadModel"} & {statement["Sid"] for statement in statements}
 
 
-@pytest.mark.parametrize("url", ["s3://", "s3:///x", "s3://A_B/x", "s3://b/x", "s3://bucket/a*", "s3://bucket/${x}/y"])
+@pytest.mark.parametrize("url", ["s3://", "s3:///x", "s3://b*/x", "s3://bucket/a*", "s3://bucket/${x}/y"])
 def test_an_address_that_a_policy_would_misread_is_refused(url: str) -> None:
     with pytest.raises(BadInputError):
         network.text(options(model=url))

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 Statement = dict[str, Any]
 
 _S3: Final = re.compile(r"s3://([^/]*)/*(.*)", re.DOTALL)
-_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+# Whether a bucket may be called so is S3's to say; what a policy would misread is ours.
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 # A policy reads `*` and `?` as wildcards and `${…}` as a variable: such a name would let in others.
 _NO_POLICY: Final = re.compile(r"[*?$\x00-\x1f\x7f]")
 _WRITTEN: Final = ("keys", "blobs", "uses", ".probe")
