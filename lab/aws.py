@@ -160,7 +160,7 @@ class Front:
     """A context manager: moto as AWS would be. `server` is how it is reached."""
 
     def __init__(self, behind: Server) -> None:
-        self._behind = behind
+        self.behind = behind
         self._rules: list[_Rule] = []
         self._replaced: list[tuple[str, str, str]] = []
         self._clusters: dict[str, dict[str, Any]] = {}
@@ -228,7 +228,7 @@ class Front:
                 rule.left -= 1
         if rule is not None:
             return self._fail(rule.fault, action)
-        reply = _ask(self._behind.port, method, path, headers, body)
+        reply = _ask(self.behind.port, method, path, headers, body)
         text = reply.body
         for wanted, pattern, instead in self._replaced:
             if wanted == action:
@@ -274,6 +274,7 @@ class _Threads(socketserver.ThreadingMixIn, http.server.HTTPServer):
 class _Handler(http.server.BaseHTTPRequestHandler):
     owner: Front
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one segment: two would wait 40 ms for each other's acknowledgement
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -369,7 +370,7 @@ class Topologies:
             aws_secret_access_key=KEYS.secret,
             region_name=REGION,
         )
-        url = f"http://127.0.0.1:{front.server.port}"
+        url = f"http://127.0.0.1:{front.behind.port}"
         self._front = front
         self._ec2: Any = session.client("ec2", endpoint_url=url)
         self._eks: Any = session.client("eks", endpoint_url=url)

@@ -159,6 +159,10 @@ def cluster(session: Session, name: str) -> Cluster:
             f"no EKS cluster {name!r} in {session.region}", hint=f"aws eks list-clusters --region {session.region}"
         ) from error
     found = _mapping(answer.get("cluster"))
+    if _text(found, "name") != name:
+        raise UnavailableError(
+            "what answers for AWS is not EKS", hint="check the network path, proxies and AWS_ENDPOINT_URL"
+        )
     network = _mapping(found.get("resourcesVpcConfig"))
     subnets = tuple(item for item in _list(network.get("subnetIds")) if isinstance(item, str))
     return Cluster(

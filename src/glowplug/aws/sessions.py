@@ -81,6 +81,7 @@ class Session:
 
         def work() -> Mapping[str, Any]:
             answer: Mapping[str, Any] = getattr(self._client(service), action)(**arguments)
+            _check_answer(answer, service)
             return answer
 
         return self._bounded(service, action, work)
@@ -95,6 +96,7 @@ class Session:
             paginator = self._client(service).get_paginator(action)
             found: list[Mapping[str, Any]] = []
             for page in paginator.paginate(**arguments, PaginationConfig={"PageSize": _PAGE}):
+                _check_answer(page, service)
                 found += [item for item in page.get(key) or () if isinstance(item, dict)]
                 self._deadline.check(f"asking AWS ({permission(service, action)})")
             return found
@@ -225,6 +227,17 @@ def _refusal(error: Any, service: str, action: str) -> GlowplugError:
     if status in (401, 403):
         return AccessDeniedError(f"AWS refuses {asked}: {words}")
     return UnavailableError(f"AWS gives no usable answer ({asked}): {words or status}")
+
+
+def _check_answer(answer: Mapping[str, Any], service: str) -> None:
+    """EC2 numbers every answer; boto3 reads any other XML, such as a captive portal's page, as an empty list.
+
+    Raises UnavailableError.
+    """
+    if service == "ec2" and not (answer.get("ResponseMetadata") or {}).get("RequestId"):
+        raise UnavailableError(
+            "what answers for AWS is not EC2", hint="check the network path, proxies and AWS_ENDPOINT_URL"
+        )
 
 
 def _is(error: BaseException, *names: str) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.catalog.limits import fact
 from glowplug.check import paths
+from glowplug.check.paths import Way
 from glowplug.check.results import Check
 from glowplug.check.words import usd
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from glowplug.aws.network import Topology
     from glowplug.check.question import Bucket
 
+_WORDS: Final = {Way.NAT: "NAT gateway", Way.INTERNET: "internet gateway"}
 _EXPRESS: Final = "--x-s3"
 
 
@@ -34,7 +36,7 @@ def bucket_check(topology: Topology, bucket: Bucket) -> Check:
         return Check(name, "pass", f"{url} is in {bucket.region}, as the subnets are", "", evidence)
     ways = [paths.elsewhere(topology, subnet) for subnet in topology.subnets]
     evidence["ways"] = {path.subnet.id: path.way.value for path in ways}
-    shown = ", ".join(sorted({paths.named(path) for path in ways if path.open}))
+    shown = ", ".join(sorted({_WORDS[path.way] for path in ways if path.open}))
     said = f"{url} is in {bucket.region}, which no endpoint of {topology.region} serves"
     hint = f"copy it: aws s3 sync --source-region {bucket.region} --region {topology.region} {url} s3://…"
     lost = [path.subnet.id for path in ways if path.open is False]
@@ -42,5 +44,5 @@ def bucket_check(topology: Topology, bucket: Bucket) -> Check:
         return Check(name, "fail", f"{said}: not reached from {', '.join(lost)}", hint, evidence)
     price = fact("cross_region.usd_per_gb")
     said += f": it goes by {shown}" if shown else ""
-    said += f" and costs {usd(price.value)} per GB between regions ({price.note})" if price.note else ""
+    said += f" and costs {usd(price.value)} per GB besides (the price between {price.note.partition(';')[0]})"
     return Check(name, "warn", said, hint, evidence)
