@@ -136,10 +136,23 @@ RULES = {
     "domain": ["", "A", "a/b", "..", ".", "a" * 64, "a\n", "../x"],
     "image": ["", " ", "a b", "A/B:c d", "a:", "a@sha256:1", "-a", "a:b:c"],
     "glowplug_image": [" ", "a b"],
-    "store": ["", "bucket", "s3:/b", "http://b", "s3://", "s3://b c", "s3://b?x", "s3://b\n"],
+    "store": [
+        "",
+        "bucket",
+        "s3:/b",
+        "http://b",
+        "s3://",
+        "s3://b c",
+        "s3://b?x",
+        "s3://b\n",
+        "s3:///x",
+        "s3://b//x",
+        "file://x",
+        "s3://$(x)",
+    ],
     "region": ["", "frankfurt", "eu-central", "eu central 1"],
     "role_arn": ["", "role", "arn:aws:iam::1:role/x"],
-    "model": ["", " ", "a\nb", "a\0b", "--host=evil", "\ud800"],
+    "model": ["", " ", "a\nb", "a\0b", "--host=evil", "\ud800", "s3://", "s3:///x", "gs:b"],
 }
 
 
@@ -210,6 +223,11 @@ def _shown(document: dict[str, Any], field: str) -> str:
 def test_what_is_not_there_yet_is_said(kind: str, mode: Mode, words: list[str]) -> None:
     told = "\n".join(kinds.render(kind, options(mode=mode)).notes)
     assert [word for word in words if word not in told] == []
+
+
+def test_a_store_that_is_a_directory_is_not_mounted_and_that_is_said() -> None:
+    told = kinds.render("deployment", options(store="file:///mnt/cache")).notes
+    assert any("file:///mnt/cache" in note for note in told)
 
 
 def test_the_guides_own_deployment_needs_nothing_of_glowplug() -> None:

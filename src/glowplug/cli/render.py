@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from glowplug.render.options import Options
 
 KINDS: Final = ("deployment", "bake", "agent", "nodepool", "network", "iam", "all")
+_WITH_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _NEED_MODEL: Final = ("deployment", "bake", "all")
 _PLANNED: Final = (*_NEED_MODEL, "nodepool")
 
@@ -157,4 +159,4 @@ def _address(kind: str, model: str) -> str:
                 hint=f"glowplug render {kind} s3://bucket/model --size {model}",
             )
         return model
-    return address.parse(model, os.environ).source if "://" in model else model
+    return address.parse(model, os.environ).source if _WITH_SCHEME.match(model) else model

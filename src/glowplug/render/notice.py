@@ -54,6 +54,8 @@ def _left_out(kind: str, options: Options) -> Iterator[str]:
             yield "no --store: the agent has nothing to fetch from and nowhere to publish"
     elif kind in _MODEL_KINDS and options.store is None and options.mode is not Mode.NODE and uses_image:
         yield "no --store: nothing is restored or published until GLOWPLUG_STORE is set"
+    if options.store is not None and options.store.startswith("file:") and uses_image:
+        yield f"{options.store}: no volume is rendered for a store that is a directory"
     if kind in _MODEL_KINDS:
         yield from _of_model(kind, options)
 

@@ -45,7 +45,13 @@ _KMS_KEY: Final = re.compile(
     r"(arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/)?(mrk-[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 )
 _OIDC: Final = re.compile(r"oidc\.eks\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/id/[A-Z0-9]+")
-_STORE: Final = re.compile(r"(s3|gs|az|file)://[^\s\x00-\x1f\x7f?#]+")
+# As store/schemes.py takes them, which alone knows what a bucket may really be called.
+_STORE: Final = re.compile(
+    r"(?!.*/\.{1,2}(?:/|\Z))(?:(?:s3|gs|az)://[A-Za-z0-9][\w.-]*(?:/[\w.=+@-]+)*/?|file:///[^\s\x00-\x1f\x7f?#]+)",
+    re.ASCII,
+)
+_STREAMED: Final = re.compile(r"(?:s3|gs|az):")
+_IN_BUCKET: Final = re.compile(r"\w+://[^/\s]+")
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _PREFIX_LENGTH: Final = 52
 
@@ -153,6 +159,8 @@ class Options:
                 raise UsageError(f"--publish-from: not NAMESPACE or NAMESPACE/SERVICEACCOUNT: {entry!r}")
         if self.model is not None and (not self.model.strip() or _UNPRINTABLE.search(self.model)):
             raise UsageError(f"MODEL: empty, or with characters that no path has: {self.model!r}")
+        if self.model is not None and _STREAMED.match(self.model) and not _IN_BUCKET.match(self.model):
+            raise UsageError(f"MODEL: {self.model!r} names no bucket", hint="write it as s3://bucket/prefix")
         if self.model is not None and self.model.startswith("-"):
             raise UsageError(f"MODEL: an engine would take {self.model!r} for an option")
         if self.replicas < 0:
