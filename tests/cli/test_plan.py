@@ -11,8 +11,11 @@ import pytest
 import yaml
 from inline_snapshot import snapshot
 
+from glowplug.core.clock import Deadline
 from tests.cli.conftest import Call
 from tests.cli.test_imports import HEAVY, _imported, _roots
+from tests.parts import requires
+from tests.store.conftest import Place
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
@@ -183,6 +186,35 @@ def test_a_local_model_is_read(call: Call, tmp_path: Path) -> None:
     assert answer.json["max_model_len"] == 4096
     assert "requests" in answer.err
     assert "bytes" in answer.err
+
+
+@requires("s3")
+def test_a_model_on_a_server_of_ones_own(
+    call: Call, s3_place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read with the caller's endpoint and region, and planned for pods that use them: path style, no chunk measured on AWS."""
+    for name, value in s3_place.environ.items():
+        monkeypatch.setenv(name, value)
+    store = s3_place.open()
+    for file in write_model(tmp_path / "model").iterdir():
+        store.put(f"model/{file.name}", file.read_bytes(), Deadline.after(30))
+    answer = call("plan", f"{s3_place.url}/model/", "--instance", "g6.xlarge", "-o", "json", "-v")
+    assert answer.status == 0, answer
+    assert answer.json["model"]["tensors"] == 1
+    env = answer.json["streaming"]["env"]
+    assert env["AWS_ENDPOINT_URL"] == (s3_place.environ.get("AWS_ENDPOINT_URL") or "").rstrip("/")
+    assert env["AWS_REGION"] == s3_place.environ["AWS_REGION"]
+    assert env["RUNAI_STREAMER_S3_USE_VIRTUAL_ADDRESSING"] == "0"
+    assert answer.json["streaming"]["chunk_bytes"] == 8 * 2**20
+    assert "secret" not in answer.out.lower()
+    assert s3_place.environ["AWS_SECRET_ACCESS_KEY"] not in answer.out + answer.err
+    assert "requests" in answer.err
+    guide = call("plan", f"{s3_place.url}/model/", "--instance", "g6.xlarge", "-o", "json", "--profile", "guide")
+    assert set(guide.json["streaming"]["env"]) == {
+        "RUNAI_STREAMER_CHUNK_BYTESIZE",
+        "RUNAI_STREAMER_S3_REQUEST_TIMEOUT_MS",
+        "RUNAI_STREAMER_S3_LOW_SPEED_LIMIT",
+    }
 
 
 def test_without_v_nothing_is_said_of_reading(call: Call, tmp_path: Path) -> None:
