@@ -17,6 +17,8 @@ from tests.cli.test_imports import HEAVY, _imported, _roots
 from tests.parts import requires
 from tests.store.conftest import Place
 
+ROOT = Path(__file__).parents[2]
+
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
     "hidden_size": 256,
@@ -325,3 +327,11 @@ def test_what_a_plan_from_a_size_imports() -> None:
 def test_help_of_plan_imports_no_planner() -> None:
     own = {name for name in _imported("plan", "--help") if name.startswith("glowplug.")}
     assert not {name for name in own if name.split(".")[1] not in ("cli", "core")}
+
+
+def test_the_howto_shows_what_is_printed(call: Call) -> None:
+    page = (ROOT / "docs/howto/plan-a-model.md").read_text()
+    assert call("plan", "67GB", "--instance", "p5.48xlarge", "--nodes", "10").out in page
+    answer = call("plan", "140GB", "--instance", "g6.12xlarge", "-o", "json").json["placement"]
+    shown = {"fits": answer["fits"], "candidates": [one["instance"] for one in answer["candidates"]]}
+    assert json.dumps(shown, separators=(",", ":")) in page

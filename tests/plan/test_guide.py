@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from glowplug.plan.guide import concurrency
@@ -114,6 +116,14 @@ def test_what_the_guide_errs_in_is_said_where_it_applies(erratum: str, there: di
     assert found.severity in ("info", "warning")
     if not_there is not None:
         assert erratum not in rules(plan(**not_there, profile="guide"))
+
+
+def test_every_finding_of_the_profile_is_explained() -> None:
+    page = (Path(__file__).parents[2] / "docs/guide-errata.md").read_text()
+    asked = [{"model": gb, "engine_version": version} for gb in (10, 67, 140) for version in (None, "0.33.0")]
+    said = {rule for one in asked for rule in rules(plan(**one, profile="guide"))}
+    assert len(said) > 6
+    assert {rule for rule in said if f"`{rule}`" not in page} == set()
 
 
 def test_an_asked_for_size_is_used() -> None:
