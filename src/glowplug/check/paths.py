@@ -15,6 +15,7 @@ Not looked at: network ACLs, security groups, DHCP options, resolver rules.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import ipaddress
 from dataclasses import dataclass
@@ -77,7 +78,8 @@ def to_s3(topology: Topology, subnet: Subnet) -> Path:
 
 def elsewhere(topology: Topology, subnet: Subnet) -> Path:
     """The way to S3 of another region, which no endpoint of this one serves."""
-    return _routed(topology, subnet, table_of(topology, subnet), None)
+    unlisted = dataclasses.replace(topology, prefix_lists=())  # those addresses are of this region
+    return _routed(unlisted, subnet, table_of(topology, subnet), None)
 
 
 def table_of(topology: Topology, subnet: Subnet) -> RouteTable | None:
