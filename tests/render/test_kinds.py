@@ -217,6 +217,8 @@ def _shown(document: dict[str, Any], field: str) -> str:
         ("deployment", Mode.NODE, ["as if glowplug were not there"]),
         ("bake", Mode.DIRECT, ["glowplug run --exit-when-ready"]),
         ("agent", Mode.NODE, ["`glowplug agent`", "--store"]),
+        ("nodepool", Mode.SHARED, ["leave the startup taint out"]),
+        ("all", Mode.SHARED, ["leave the startup taint out", "`glowplug agent`"]),
         ("all", Mode.NODE, ["as if glowplug were not there", "`glowplug agent`"]),
     ],
 )

@@ -27,6 +27,10 @@ NOT_YET: Final = {
         "on any machine"
     ),
     "agent": "this version does not contain the program `glowplug agent`, nor its image: the manifests are what it will run with",
+    "taint": (
+        "until `glowplug agent` is there, leave the startup taint out of the node pool (or give --mode node): nothing else removes it, and "
+        "the nodes take no pod"
+    ),
 }
 """Parts that the manifests describe and that are not there yet."""
 
@@ -43,6 +47,8 @@ def _missing_parts(kind: str, options: Options) -> Iterator[str]:
         yield NOT_YET["bake"]
     if kind == "agent" or (kind == "all" and options.mode is not Mode.DIRECT):
         yield NOT_YET["agent"]
+    if kind in ("agent", "nodepool", "all") and options.mode is Mode.SHARED:
+        yield NOT_YET["taint"]
 
 
 def _left_out(kind: str, options: Options) -> Iterator[str]:
