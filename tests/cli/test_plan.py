@@ -178,6 +178,19 @@ def test_what_does_not_fit_ends_with_one(call: Call) -> None:
     assert f"glowplug plan s3://BUCKET/PREFIX --size 140GB --instance {candidate}" in text.out
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "--engine sglang --engine-version 0.5.20",
+        "--profile guide --streamer-version 0.17.1",
+        "--engine-version 0.21.0 --tp 4 --nodes 3",
+    ],
+)
+def test_what_to_do_next_asks_for_the_same(call: Call, asked: str) -> None:
+    answer = call("plan", "67GB", "--instance", "p5.48xlarge", *asked.split())
+    assert answer.out.splitlines()[-1].endswith(f"--instance p5.48xlarge {asked}")
+
+
 def test_a_local_model_is_read(call: Call, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "model")
     answer = call("plan", folder, "--instance", "g6.xlarge", "-o", "json", "-v")

@@ -174,6 +174,8 @@ def test_engines_that_cannot_stream_say_what_to_do_instead() -> None:
             assert not [name for name in found.streaming.env if name.startswith("RUNAI_")]
             assert next(one for one in found.findings if one.rule == "streamer-missing").hint
             assert found.streamer_version is None
+            assert found.estimate.bound == "primary-network"
+            assert found.estimate.nat_cost_usd == pytest.approx(67 * 0.045, abs=0.01)  # copied once, for all ranks
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def unstreamed(request: Request, ranks: int, loader: Loader) -> Decided:
     finding = Finding(
         "streamer-missing",
         "warning",
-        f"{loader.engine} {loader.version} has no Run:ai loader: it cannot stream weights from S3 ({source})",
+        f"{loader.name} has no Run:ai loader: it cannot stream weights from S3 ({source})",
         newer
         + "copy the model to the node's NVMe (an init container, or a volume that is filled once) and load it from there",
     )
@@ -110,7 +110,7 @@ def _about_versions(request: Request, loader: Loader, streamer: Streamer, notes:
         notes.finding(
             "engine-never-hits",
             "warning",
-            f"{loader.engine} {loader.version} compiles a streamed model anew at every start ({hits.source})",
+            f"{loader.name} compiles a streamed model anew at every start ({hits.source})",
             f"use {loader.engine} {loader.first_with('streamed_model_hits', 'yes')} or newer",
         )
     url = loader.behaviour("model_url")
@@ -118,7 +118,7 @@ def _about_versions(request: Request, loader: Loader, streamer: Streamer, notes:
         notes.finding(
             "model-url-slash",
             "warning",
-            f"{loader.engine} {loader.version} needs s3://bucket/dir/ with a slash at its end",
+            f"{loader.name} needs s3://bucket/dir/ with a slash at its end",
         )
 
 
@@ -130,12 +130,12 @@ def _distributed(request: Request, machine: Machine, ranks: int, loader: Loader,
         return False
     repeated = f"each of {ranks} ranks reads the whole model"
     if key.value != "yes":
-        notes.reason("distributed", False, f"{loader.engine} {loader.version} does not know the key", key.source)
+        notes.reason("distributed", False, f"{loader.name} does not know the key", key.source)
         newer = f"use {loader.engine} {loader.first_with('distributed_key', 'yes')} or newer"
         notes.finding(
             "distributed-missing",
             "warning",
-            f"{repeated}: {loader.engine} {loader.version} has no `distributed`",
+            f"{repeated}: {loader.name} has no `distributed`",
             newer,
         )
         return False

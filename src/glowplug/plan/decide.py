@@ -15,7 +15,7 @@ from glowplug.models.contents import Finding
 from glowplug.plan import auto, compiling, guide, hosting, memory, roofline
 from glowplug.plan.assumptions import assumed
 from glowplug.plan.hosting import Reading, Streamer
-from glowplug.plan.loaders import Loader
+from glowplug.plan.loaders import STREAMER, UNKNOWN, Loader
 from glowplug.plan.outcome import Estimate, Placement, Plan, Reason
 from glowplug.plan.request import Machine
 from glowplug.plan.roofline import Path
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from glowplug.plan.memory import Fit, Lacking
     from glowplug.plan.outcome import Candidate
     from glowplug.plan.request import Request
+    from glowplug.plan.roofline import Fleet, Load
 
-UNKNOWN: Final = "unknown"
 _FEW_SEQUENCES: Final = 4
 
 
@@ -185,23 +185,26 @@ def _estimate(request: Request, machine: Machine, ranks: int, part: Decided) -> 
     """One pod alone, and one pod on each of the nodes at once."""
     chosen = part.streaming
     weights = float(request.model.weights_bytes)
-    wire = roofline.wire_bytes(weights, ranks=ranks, distributed=chosen.distributed)
+    streamed = chosen.load_format == STREAMER
+    # Without the streamer the model is copied to the node, once for all ranks.
+    together = chosen.distributed or not streamed
+    wire = roofline.wire_bytes(weights, ranks=ranks, distributed=together)
     connections = part.resources.connections
-    if chosen.load_format == "auto":
-        connections = int(fact("streamer.connections_per_client").value)
-    alone = roofline.single(
-        weights,
-        ranks=ranks,
-        distributed=chosen.distributed,
-        chunk_bytes=chosen.chunk_bytes,
-        connections=connections,
-        network_bps=machine.network_bps,
-        pcie_bytes_per_second=machine.pcie_bytes_per_second,
-    )
     gets = roofline.gets(wire, chosen.chunk_bytes)
     card = machine.network_bps or float("inf")
     nat = roofline.fleet(wire, request.nodes, card, Path.NAT, gets_per_node=gets, connections_per_node=connections)
     gateway = roofline.fleet(wire, request.nodes, card, Path.GATEWAY, gets_per_node=gets)
+    alone: Load | Fleet = roofline.fleet(wire, 1, card, Path.GATEWAY, gets_per_node=gets)
+    if streamed:
+        alone = roofline.single(
+            weights,
+            ranks=ranks,
+            distributed=together,
+            chunk_bytes=chosen.chunk_bytes,
+            connections=connections,
+            network_bps=machine.network_bps,
+            pcie_bytes_per_second=machine.pcie_bytes_per_second,
+        )
     cost = round(nat.usd, 2)
     if machine.network_bps is None:
         return Estimate(UNKNOWN, None, None, None, None, cost)
@@ -216,14 +219,14 @@ def _estimate(request: Request, machine: Machine, ranks: int, part: Decided) -> 
 
 
 def _version_reasons(request: Request, loader: Loader, streamer: Streamer | None) -> Iterator[Reason]:
-    if request.engine_version is None:
+    if request.engine_version is None and loader.version != UNKNOWN:
         why = "the guide's" if request.profile == "guide" and request.engine == "vllm" else "the newest known"
         yield Reason("--engine-version", loader.version, why, "glowplug's catalogue of releases")
     if streamer is not None and streamer.inferred and loader.streams:
         yield Reason(
             "--streamer-version",
             streamer.version,
-            f"inferred: the newest when {loader.engine} {loader.version} was released; images install it unpinned: ask the image",
+            f"inferred: the newest when {loader.name} was released; images install it unpinned: ask the image",
             "glowplug's catalogue of releases",
         )
 

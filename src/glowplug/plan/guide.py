@@ -133,7 +133,7 @@ def findings(
         yield Finding(
             "cache-variable-overwritten",
             "info",
-            f"{loader.engine} {loader.version} overwrites {overwritten}; its files are below vllm/torch_compile_cache instead",
+            f"{loader.name} overwrites {overwritten}; its files are below vllm/torch_compile_cache instead",
         )
 
 
@@ -146,7 +146,7 @@ def corruption(loader: Loader, severity: Any) -> Iterator[Finding]:
     yield Finding(
         "distributed-corrupts",
         severity,
-        f"`distributed` with {loader.engine} {loader.version} can silently corrupt models that hold tensors back while loading "
+        f"`distributed` with {loader.name} can silently corrupt models that hold tensors back while loading "
         f"({safe.source})",
         f"use {loader.engine} {fixed} or newer"
         if fixed

@@ -12,6 +12,7 @@ from glowplug.catalog.releases import version_key
 from glowplug.core.tables import Row, table
 
 STREAMER: Final = "runai_streamer"
+UNKNOWN: Final = "unknown"
 _PACKAGE: Final = "glowplug.plan"
 
 
@@ -36,6 +37,11 @@ class Loader:
             if row["engine"] == self.engine and row["behaviour"] == name and _holds(row, self.version):
                 return Behaviour(row["value"], row["source"])
         return Behaviour()
+
+    @property
+    def name(self) -> str:
+        """Engine and version as people say them; the engine alone where no version is known."""
+        return self.engine if self.version == UNKNOWN else f"{self.engine} {self.version}"
 
     @property
     def streams(self) -> bool:

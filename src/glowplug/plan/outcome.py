@@ -70,8 +70,10 @@ class Resources:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What bounds the load (`primary-network`, `nat`, `endpoint`, `s3-request-rate`, `streamer`, `pcie`, `host-copy`), and how long
-    it takes at best. Gbit/s, seconds, US dollars; None where the machine's network is not known (a GPU without an instance)."""
+    """What bounds the load of one node (`primary-network`, `s3-request-rate`, `s3-connections`, `streamer`, `pcie`; `unknown` for
+    GPUs without an instance type), and how long it takes at best: one pod alone, and one pod on each of the plan's nodes at once,
+    through one NAT gateway or through a gateway endpoint for S3. Gbit/s of the first network card, seconds, US dollars for the
+    bytes that NAT processes; Gbit/s and seconds are None where the network is not known."""
 
     bound: str
     network_gbps: float | None

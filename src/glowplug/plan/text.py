@@ -14,6 +14,7 @@ from glowplug.core.errors import UsageError
 from glowplug.core.printable import one_line
 from glowplug.core.units import format_seconds, format_size
 from glowplug.models.address import is_size, parse_size
+from glowplug.plan.loaders import UNKNOWN, Loader
 from glowplug.plan.request import CACHE_ROOT
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def _title(plan: Plan) -> Iterator[str]:
     told = ", ".join(word for word in what if word)
     yield _style(f"{source}{size}{f' ({told})' if told else ''} on {where}", 1)
     streamer = f", streamer {plan.streamer_version}" if plan.streamer_version else ""
-    yield f"{plan.engine} {plan.engine_version}{streamer}, profile {plan.profile}"
+    engine = Loader(plan.engine, plan.engine_version).name
+    yield f"{engine}{streamer}, profile {plan.profile}"
 
 
 def _figures(plan: Plan) -> Iterator[str]:
@@ -153,18 +155,34 @@ def _next(plan: Plan) -> Iterator[str]:
     named = "://" in plan.model.source
     model = plan.model.source if named else "s3://BUCKET/PREFIX"
     size = "" if named and plan.model.shards is not None else f" --size {_size(plan)}"
-    nodes = f" --nodes {plan.nodes}" if plan.nodes > 1 else ""
+    rest = "".join(f" {option}" for option in _options(plan))
     if not place.fits:
         if place.candidates:
-            yield f"  glowplug plan {shlex.quote(one_line(model))}{size} --instance {place.candidates[0].instance}{nodes}"
+            yield f"  glowplug plan {shlex.quote(one_line(model))}{size} --instance {place.candidates[0].instance}{rest}"
         else:
             yield "  choose a smaller or quantised model, or an engine layout over several nodes"
         return
     machine = (
         f"--instance {place.instance}" if place.instance else f"--gpu {place.gpu} --gpu-count {place.gpus_per_node}"
     )
-    profile = " --profile guide" if plan.profile == "guide" else ""
-    yield f"  glowplug render deployment {shlex.quote(one_line(model))}{size} {machine}{profile}{nodes}"
+    yield f"  glowplug render deployment {shlex.quote(one_line(model))}{size} {machine}{rest}"
+
+
+def _options(plan: Plan) -> Iterator[str]:
+    """What else was asked for, as options."""
+    reasons = {reason.setting: reason.source for reason in plan.reasons}
+    if plan.profile != "auto":
+        yield f"--profile {plan.profile}"
+    if plan.engine != "vllm":
+        yield f"--engine {plan.engine}"
+    if "--engine-version" not in reasons and plan.engine_version != UNKNOWN:
+        yield f"--engine-version {plan.engine_version}"
+    if plan.streamer_version and "--streamer-version" not in reasons:
+        yield f"--streamer-version {plan.streamer_version}"
+    if plan.placement.fits and reasons.get("--tensor-parallel-size") == "--tp":
+        yield f"--tp {plan.placement.tensor_parallel_size}"
+    if plan.nodes > 1:
+        yield f"--nodes {plan.nodes}"
 
 
 def _size(plan: Plan) -> str:
