@@ -28,8 +28,8 @@ NOT_YET: Final = {
     ),
     "agent": "this version does not contain the program `glowplug agent`, nor its image: the manifests are what it will run with",
     "taint": (
-        "until `glowplug agent` is there, leave the startup taint out of the node pool (or give --mode node): nothing else removes it, and "
-        "the nodes take no pod"
+        "until `glowplug agent` is there, leave the startup taint out of the node pool (or give --mode node): nothing else "
+        "removes it, and the nodes take no pod"
     ),
 }
 """Parts that the manifests describe and that are not there yet."""

@@ -50,8 +50,6 @@ _STORE: Final = re.compile(
     r"(?!.*/\.{1,2}(?:/|\Z))(?:(?:s3|gs|az)://[A-Za-z0-9][\w.-]*(?:/[\w.=+@-]+)*/?|file:///[^\s\x00-\x1f\x7f?#]+)",
     re.ASCII,
 )
-_STREAMED: Final = re.compile(r"(?:s3|gs|az):")
-_IN_BUCKET: Final = re.compile(r"\w+://[^/\s]+")
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _PREFIX_LENGTH: Final = 52
 
@@ -159,8 +157,6 @@ class Options:
                 raise UsageError(f"--publish-from: not NAMESPACE or NAMESPACE/SERVICEACCOUNT: {entry!r}")
         if self.model is not None and (not self.model.strip() or _UNPRINTABLE.search(self.model)):
             raise UsageError(f"MODEL: empty, or with characters that no path has: {self.model!r}")
-        if self.model is not None and _STREAMED.match(self.model) and not _IN_BUCKET.match(self.model):
-            raise UsageError(f"MODEL: {self.model!r} names no bucket", hint="write it as s3://bucket/prefix")
         if self.model is not None and self.model.startswith("-"):
             raise UsageError(f"MODEL: an engine would take {self.model!r} for an option")
         if self.replicas < 0:

@@ -9,6 +9,7 @@ that was planned for.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from glowplug.plan.outcome import Plan
 
 GPU: Final = "nvidia.com/gpu"
+_STREAMED: Final = re.compile(r"(?:s3|gs|az):")
+_IN_BUCKET: Final = re.compile(r"\w+://[^/\s]+")
 _STARTUP_PERIOD: Final = 5
 _GRACE: Final = 60
 _SHM: Final = "shared-memory"
@@ -49,9 +52,11 @@ class Engine:
 
 
 def planned(options: Options) -> Plan:
-    """The plan, which a kind with a model always has. Raises UsageError without one."""
+    """The plan, which a kind with a model always has. Raises UsageError without one, or for an address that names no bucket."""
     if options.plan is None or options.model is None:
         raise UsageError("name the model: glowplug render KIND s3://bucket/model")
+    if _STREAMED.match(options.model) and not _IN_BUCKET.match(options.model):
+        raise UsageError(f"MODEL: {options.model!r} names no bucket", hint="write it as s3://bucket/prefix")
     return options.plan
 
 
