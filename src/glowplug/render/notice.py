@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from glowplug.plan.decide import UNKNOWN
+from glowplug.plan.loaders import UNKNOWN
 from glowplug.render.options import Mode, Options
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from glowplug.core.errors import UsageError
-from glowplug.plan.decide import UNKNOWN
+from glowplug.plan.loaders import UNKNOWN
 
 if TYPE_CHECKING:
     from glowplug.plan.outcome import Plan
