@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from glowplug.models.contents import Model, Shape
@@ -191,3 +193,19 @@ def test_room_for_few_sequences_is_said_with_what_would_help() -> None:
     assert "--tp 4" in finding.hint
     assert "kv-cache-small" not in rules(plan(LLAMA_70B, "p5.48xlarge", tensor_parallel_size=4))
     assert "kv-cache-small" not in rules(plan(LLAMA_8B, "p5.48xlarge"))
+
+
+def test_what_a_gpu_holds() -> None:
+    """Weights and logits are divided, hidden states and the context are not."""
+    wanted = memory.need(LLAMA_8B, 2, 8192)
+    assert wanted is not None
+    assert wanted.weights == LLAMA_8B.weights_bytes / 2
+    assert wanted.kv_cache == 65536 * 8192
+    assert wanted.reserve == 2 * GIB + 8192 * 4096 * 2 * 8 + 256 * 128256 * 4 / 2
+
+
+def test_a_second_copy_is_streamed_but_not_kept() -> None:
+    """`consolidated*.safetensors` beside the files of the index: read, charged, and not in GPU memory."""
+    twice = replace(LLAMA_8B, weights_bytes=2 * LLAMA_8B.weights_bytes, indexed_bytes=LLAMA_8B.weights_bytes)
+    assert memory.need(twice, 1, 8192) == memory.need(LLAMA_8B, 1, 8192)
+    assert plan(twice, "g6.xlarge").estimate.nat_cost_usd == pytest.approx(2 * 16.06 * 0.045, abs=0.01)
