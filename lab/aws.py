@@ -467,6 +467,17 @@ class Topologies:
         )
         made.ids["vpce"] = answer["VpcEndpoint"]["VpcEndpointId"]
 
+    def bucket(self, name: str, region: str) -> None:
+        """A bucket in a region; one that is there already is fine."""
+        import boto3.session
+
+        session = boto3.session.Session(
+            aws_access_key_id=KEYS.access, aws_secret_access_key=KEYS.secret, region_name=region
+        )
+        client: Any = session.client("s3", endpoint_url=f"http://127.0.0.1:{self._front.behind.port}")
+        with suppress(client.exceptions.BucketAlreadyOwnedByYou):
+            client.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": region})
+
     def run(self, method: str, **arguments: Any) -> Any:
         """Anything else of EC2's."""
         return getattr(self._ec2, method)(**arguments)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from glowplug.check.local import Here
     from glowplug.check.question import Bucket, Question
     from glowplug.check.results import Check
+
+_PLACE: Final = re.compile(
+    r"s3://([A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9])(?:/([^\x00-\x1f\x7f]{0,1024}))?", re.ASCII
+)
 
 
 @click.command(
@@ -154,14 +159,13 @@ def _question(
 
     nbytes = address.parse_size(size) if size else None
     places = [f"s3://{bucket}" if "://" not in bucket else bucket for bucket in buckets]
-    if model is not None:
-        named = address.parse(model, os.environ)
-        if isinstance(named, address.Size):
-            nbytes = named.nbytes if nbytes is None else nbytes
-        elif isinstance(named, address.Objects) and named.source.startswith("s3://"):
-            places.insert(0, named.source)
-        else:
+    if model is not None and address.is_size(model):
+        nbytes = address.parse_size(model) if nbytes is None else nbytes
+    elif model is not None:
+        source = address.parse(model, os.environ).source
+        if not source.startswith("s3://"):
             raise UsageError(f"{model} is not in S3", hint="write s3://bucket/prefix, or a bare size")
+        places.insert(0, source)
     if store and store.startswith("s3://"):
         places.append(store)
     asked = {bucket.name: bucket for place in reversed(places) for bucket in [_bucket(place)]}
@@ -171,8 +175,7 @@ def _question(
 def _bucket(place: str) -> Bucket:
     from glowplug.check.question import Bucket
 
-    scheme, _, rest = place.partition("://")
-    name, _, prefix = rest.partition("/")
-    if scheme != "s3" or not name or not all(one.isalnum() or one in ".-_" for one in name):
+    found = _PLACE.fullmatch(place)
+    if found is None:
         raise UsageError(f"not a bucket of S3: {place!r}", hint="write its name, or s3://bucket/prefix")
-    return Bucket(name, prefix.strip("/"))
+    return Bucket(found[1], (found[2] or "").strip("/"))

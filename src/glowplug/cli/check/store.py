@@ -1,4 +1,7 @@
-"""`glowplug check store`: can this store be used with these credentials, and for what."""
+"""`glowplug check store`: what these credentials may do there, tried the way a start and a publisher would.
+
+A wrong address or a missing part of glowplug is an error as everywhere; whatever the other side answers is a check, also silence.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +57,13 @@ def command(
         found = checking.unopened(error)
     else:
         found = checking.readable(opened, domain, deadline)
-        usable = found[-1].name not in ("reach", "credentials", "region")
-        if usable:
+        reached = any(check.name == "reach" and check.status == "pass" for check in found)
+        admitted = any(check.name in ("list", "read") and check.status == "pass" for check in found)
+        if reached:
             found += tuple(
                 checking.place(store, lambda bucket: local.region_of(bucket, os.environ, deadline, told), told)
             )
-        if usable and not read_only:
+        if admitted and not read_only:
             found += checking.writable(opened, domain, deadline)
     answer = Checks(found)
     text.show(output, answer)
