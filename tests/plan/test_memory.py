@@ -37,6 +37,13 @@ from tests.plan.known import (
         (DEEPSEEK_V3, 8, 1, 576 * 2 * 61),
         # ten layers keep everything, 52 keep a window
         (GEMMA_27B, 1, 8192, 2 * 16 * 128 * 2 * (10 * 8192 + 52 * 1024)),
+        # state-space layers keep nothing that grows
+        (
+            Model("m", GIB, shape=Shape(layers=10, kv_heads=2, head_dim=64, full_attention_layers=2)),
+            1,
+            100,
+            2 * 512 * 100,
+        ),
         (GEMMA_27B, 1, 512, 2 * 16 * 128 * 2 * 62 * 512),
     ],
 )
