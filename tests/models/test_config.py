@@ -24,7 +24,8 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "a" * 16, "AWS_SECRET_ACCESS_KEY": "b" * 16,
 
 @requires("s3")
 @pytest.mark.parametrize("spelling", ["s3://lab/models/tiny", "s3://lab/models/tiny/"])
-def test_the_digest_of_its_bytes(s3_server, spelling: str) -> None:  # type: ignore[no-untyped-def]
+def test_the_digest_of_its_bytes(s3_server, monkeypatch: pytest.MonkeyPatch, spelling: str) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(config, "SECONDS", 60.0)
     environ = s3_server.env()
     store = open_store("s3://lab/models/tiny", environ)
     store.put("config.json", DATA, Deadline.after(120))

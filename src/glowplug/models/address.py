@@ -1,4 +1,4 @@
-"""What the word MODEL of a command line means: a size, a directory, or a place in an object store.
+"""What the word MODEL of a command line means: a size (`is_size`), else a directory or a place in an object store (`parse`).
 
 Nothing is read here but whether a directory of that name is there. What the word cannot mean is told with what was probably meant,
 since the usual mistakes have names: a Hugging Face name, a web address, one file of a folder, billions of parameters for bytes.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import urllib.parse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -43,14 +42,6 @@ _SHOWN: Final = 200
 
 
 @dataclass(frozen=True)
-class Size:
-    """A number of bytes, of which nothing else is known."""
-
-    source: str
-    nbytes: int
-
-
-@dataclass(frozen=True)
 class Directory:
     """A directory of this machine."""
 
@@ -66,7 +57,7 @@ class Objects:
     findings: tuple[Finding, ...] = ()
 
 
-Address = Size | Directory | Objects
+Address = Directory | Objects
 
 
 def is_size(text: str) -> bool:
@@ -92,13 +83,11 @@ def check_size(nbytes: int) -> int:
 
 
 def parse(text: str, environ: Mapping[str, str]) -> Address:
-    """What MODEL means. `environ` gives HOME for `~/`.
+    """What MODEL means when it is no size. `environ` gives HOME for `~/`.
 
-    Raises UsageError (`bad-size`, `bad-model`), NotFoundError where a directory is not there, BadInputError where it is a file,
-    AccessDeniedError where it cannot be looked at.
+    Raises UsageError (`bad-model`, `bad-size` for what is almost one), NotFoundError where a directory is not there,
+    BadInputError where it is a file, AccessDeniedError where it cannot be looked at.
     """
-    if is_size(text):
-        return Size(text.strip(), parse_size(text))
     if not text.strip() or len(text) > _LONGEST or not text.isprintable():
         raise _bad(text, "it is empty, too long or not printable")
     found = _SCHEME.fullmatch(text)
@@ -148,6 +137,8 @@ def _case(scheme: str, source: str) -> tuple[Finding, ...]:
 
 
 def _file_url(text: str, rest: str) -> Directory:
+    import urllib.parse  # 5 ms, for an address that is rare
+
     host, slash, path = rest.partition("/")
     if host not in ("", "localhost") or not slash:
         raise _bad(text, "a directory's address has three slashes", f"did you mean file:///{rest} ?" if rest else "")

@@ -1,40 +1,26 @@
-"""From the word MODEL to a `Model`: list the folder, read configuration and index, then every shard's header. No weights are read.
+"""From the word MODEL to a `Model`: a size as it is, a folder by its headers (`from_folder`). No weights are read.
 
-Three steps, each with its requests side by side, so that the time is a few round trips and not one a shard: the listing; the two
-small files; the headers, two requests for each at most (`shards`). Whatever is wrong *in* the folder becomes a finding, so that a
-person sees all of it at once; what keeps the folder from being read (rights, region, silence) is an error, and so is a folder
-without weights, of which nothing can be planned.
-
-Light to import: obstore is loaded when an address is read.
+Light to import, since most plans begin with a size: what reads folders is loaded when there is one, and obstore for an address
+only.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from glowplug.core.errors import BadInputError
 from glowplug.core.printable import one_line
-from glowplug.core.units import format_size
 from glowplug.models import address as addresses
-from glowplug.models import findings, index, shape, shards
-from glowplug.models.address import Directory, Objects, Size, is_size, parse_size
-from glowplug.models.contents import Finding, Model, Traffic
-from glowplug.models.findings import Contents
-from glowplug.models.folder import LocalDirectory, Prefix
-from glowplug.models.json_text import JsonError
-from glowplug.models.parallel import each
-from glowplug.models.safetensors import MOST_TENSORS
-from glowplug.store import bounded
+from glowplug.models.address import Directory, is_size, parse_size
+from glowplug.models.contents import Model, Traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from glowplug.core.clock import Deadline
-    from glowplug.models.contents import Shape
-    from glowplug.models.folder import Entry, Folder
-    from glowplug.models.index import Index
-    from glowplug.models.shards import Shard
+    from glowplug.models.address import Objects
+    from glowplug.models.contents import Finding
+    from glowplug.models.folder import Folder
 
     Progress = Callable[[int, int], None]
 
@@ -42,12 +28,6 @@ __all__ = ["PARALLEL", "is_size", "of_size", "parse_size", "read"]
 
 PARALLEL: Final = 32
 """Requests at once."""
-
-_COUNTED: Final = frozenset(
-    {"F4", "F6_E2M3", "F6_E3M2", "F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F16", "BF16", "F32", "F64", "I8"}
-)
-_UNCOUNTED: Final = frozenset({"BOOL", "F8_E8M0", "C64"})
-_NEGLIGIBLE: Final = 0.01  # of the bytes: buffers such as position numbers
 
 
 def of_size(nbytes: int, source: str) -> Model:
@@ -71,12 +51,15 @@ def read(
     (`no-safetensors`; `bad-model` for one file; more objects than a model has), and AccessDeniedError and UnavailableError as the
     store does, by the deadline.
     """
+    if is_size(source):
+        return of_size(parse_size(source), source.strip())
+    from glowplug.models import findings, from_folder
+    from glowplug.store import bounded
+
     where = bounded.call(lambda: addresses.parse(source, environ), deadline, f"looking for {one_line(source)[:200]}")
-    if isinstance(where, Size):
-        return of_size(where.nbytes, where.source)
     folder, place, notes = bounded.call(lambda: _open(where, environ), deadline, f"opening {where.source}")
     began = deadline.clock.monotonic()
-    model = _model(where.source, place, folder, deadline, parallel, progress)
+    model = from_folder.model(where.source, place, folder, deadline, parallel, progress)
     seconds = deadline.clock.monotonic() - began
     traffic = Traffic(folder.cost.requests, folder.cost.bytes, seconds)
     return replace(model, findings=findings.in_order([*notes, *model.findings]), traffic=traffic)
@@ -84,6 +67,8 @@ def read(
 
 def _open(where: Directory | Objects, environ: Mapping[str, str]) -> tuple[Folder, str, tuple[Finding, ...]]:
     """The folder, how a command names it, and what is to be said of its address."""
+    from glowplug.models.folder import LocalDirectory, Prefix
+
     if isinstance(where, Directory):
         return LocalDirectory(where.path), str(where.path), ()
     from glowplug.store.counting import Counter
@@ -91,199 +76,3 @@ def _open(where: Directory | Objects, environ: Mapping[str, str]) -> tuple[Folde
 
     counter = Counter()
     return Prefix(open_store(where.source, environ, counter=counter), counter), where.source, where.findings
-
-
-def _model(
-    source: str, place: str, folder: Folder, deadline: Deadline, parallel: int, progress: Progress | None
-) -> Model:
-    entries = bounded.call(lambda: folder.list(deadline), deadline, f"listing {place}")
-    weights = [entry for entry in entries if entry.kind == "file" and _is_weights(entry, place)]
-    if not weights:
-        raise _no_weights(place, entries)
-    small = _small_files(folder, entries, deadline, parallel)
-    known, index_fault = _index(small)
-    outline, notes = _shape(small)
-    read_shards = _Reading(folder, known, deadline, parallel).all(weights, progress)
-    contents = Contents(
-        source=place,
-        entries=entries,
-        weights=weights,
-        shards=read_shards.shards,
-        index=known,
-        index_fault=index_fault,
-        twice=read_shards.twice,
-        lost=read_shards.lost,
-    )
-    model = _sum_up(source, weights, read_shards.shards, known)
-    return replace(model, shape=outline, findings=(*notes, *findings.find(contents)))
-
-
-def _is_weights(entry: Entry, place: str) -> bool:
-    """By name alone, as the streamer lists: a glob in a directory, which passes hidden files over, else a pattern of names."""
-    hidden = "://" not in place and entry.path.startswith(".")
-    return entry.in_root and entry.path.endswith(index.SUFFIX) and not hidden
-
-
-class _Small(NamedTuple):
-    """A small file that was read, or why not."""
-
-    name: str
-    data: bytes
-    fault: str
-
-
-def _small_files(folder: Folder, entries: Sequence[Entry], deadline: Deadline, parallel: int) -> dict[str, _Small]:
-    limits = {shape.NAME: shape.LARGEST, index.NAME: index.LARGEST}
-
-    def work(entry: Entry) -> _Small:
-        if not entry.size:
-            return _Small(entry.path, b"", "it is empty")
-        if entry.size > limits[entry.path]:
-            return _Small(
-                entry.path, b"", f"it has {entry.size} bytes, more than the {limits[entry.path]} that are read"
-            )
-        return _Small(entry.path, folder.read(entry.path, 0, entry.size, deadline), "")
-
-    there = [entry for entry in entries if entry.path in limits]
-    return {small.name: small for small in each(work, there, parallel, deadline, "reading the configuration")}
-
-
-def _index(small: Mapping[str, _Small]) -> tuple[Index | None, str]:
-    found = small.get(index.NAME)
-    if found is None:
-        return None, ""
-    if found.fault:
-        return None, found.fault
-    try:
-        return index.parse(found.data), ""
-    except JsonError as error:
-        return None, str(error)
-
-
-def _shape(small: Mapping[str, _Small]) -> tuple[Shape | None, tuple[Finding, ...]]:
-    found = small.get(shape.NAME)
-    if found is None:
-        return None, ()
-    return (None, (shape.unusable(found.fault),)) if found.fault else shape.read(found.data)
-
-
-class _Reading:
-    """Reads all headers, and keeps the names of tensors only as long as they are compared."""
-
-    def __init__(self, folder: Folder, known: Index | None, deadline: Deadline, parallel: int) -> None:
-        self.shards: list[Shard] = []
-        self.twice: list[str] = []
-        self.lost: list[str] = []
-        self._folder = folder
-        self._index = known
-        self._deadline = deadline
-        self._parallel = parallel
-        self._owner: dict[str, str] = {}
-
-    def all(self, weights: Sequence[Entry], progress: Progress | None) -> _Reading:
-        """Every shard, in the order of their names."""
-        expected = self._index.head_bytes() if self._index else {}
-        room = shards.Room()
-
-        def work(entry: Entry) -> tuple[Entry, Shard, list[str]]:
-            first = shards.guess(expected.get(entry.path))
-            return entry, *shards.read(self._folder, entry, first, room, self._deadline)
-
-        for entry, shard, names in each(work, weights, self._parallel, self._deadline, "reading headers"):
-            self.shards.append(self._keep(entry, shard, names))
-            if progress is not None:
-                progress(len(self.shards), len(weights))
-        self.shards.sort(key=lambda shard: shard.name)
-        self._compare()
-        return self
-
-    def _keep(self, entry: Entry, shard: Shard, names: list[str]) -> Shard:
-        if len(self._owner) + len(names) > MOST_TENSORS:
-            return shards.faulty(entry, f"the model has more than {MOST_TENSORS} tensors")
-        for name in names:
-            if self._owner.setdefault(name, shard.name) != shard.name:
-                self.twice.append(name)
-        return shard
-
-    def _compare(self) -> None:
-        self.twice = sorted(set(self.twice))
-        if self._index is None:
-            return
-        sound = {shard.name for shard in self.shards if not shard.fault}
-        twice = set(self.twice)
-        self.lost = [
-            tensor
-            for tensor, shard in self._index.shard_of.items()
-            if shard in sound and self._owner.get(tensor) != shard and tensor not in twice
-        ]
-        self._owner.clear()
-
-
-def _sum_up(source: str, weights: Sequence[Entry], found: Sequence[Shard], known: Index | None) -> Model:
-    sound = [shard for shard in found if not shard.fault]
-    indexed = [entry.size for entry in weights if known and entry.path in known.shards]
-    copy = _one_copy(found, known)
-    bytes_of = _total(shard.bytes_of for shard in copy)
-    return Model(
-        source=source,
-        weights_bytes=sum(entry.size for entry in weights),
-        indexed_bytes=sum(indexed) if indexed else None,
-        shards=len(weights),
-        tensors=sum(shard.tensors for shard in sound) if sound else None,
-        largest_tensor_bytes=max((shard.largest_bytes for shard in sound), default=None),
-        largest_shard_bytes=max(entry.size for entry in weights),
-        parameters=None if any(shard.fault for shard in copy) else _parameters(copy, bytes_of),
-        dtype=max(sorted(bytes_of), key=lambda dtype: bytes_of[dtype], default=None),
-    )
-
-
-def _one_copy(found: Sequence[Shard], known: Index | None) -> list[Shard]:
-    """The shards of which each holds weights that no other one holds, as far as names tell."""
-    indexed = [shard for shard in found if known and shard.name in known.shards]
-    own = [s for s in found if not findings.is_consolidated(s.name) and not findings.is_adapter(s.name)]
-    return indexed or own or list(found)
-
-
-def _parameters(copy: Sequence[Shard], bytes_of: Mapping[str, int]) -> int | None:
-    packed = sum(size for dtype, size in bytes_of.items() if dtype not in _COUNTED | _UNCOUNTED)
-    if not bytes_of or packed > _NEGLIGIBLE * sum(bytes_of.values()):
-        return None
-    elements = _total(shard.elements_of for shard in copy)
-    return sum(count for dtype, count in elements.items() if dtype in _COUNTED)
-
-
-def _total(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for part in parts:
-        for name, number in part.items():
-            total[name] = total.get(name, 0) + number
-    return total
-
-
-def _no_weights(place: str, entries: Sequence[Entry]) -> BadInputError:
-    """What is there instead decides what to do."""
-    what = f"{one_line(place)} has no *{index.SUFFIX} in its root"
-    below = sorted({e.path.rpartition("/")[0] for e in entries if not e.in_root and e.path.endswith(index.SUFFIX)})
-    if below:
-        hint = f"give the folder that holds them: {one_line(place)}/{one_line(below[0])}"
-        return BadInputError(f"{what}; they lie in {findings.named(below)}", code="no-safetensors", hint=hint)
-    for suffixes, hint in _INSTEAD:
-        others = [entry for entry in entries if entry.in_root and entry.path.lower().endswith(suffixes)]
-        if others:
-            size = format_size(sum(entry.size for entry in others))
-            there = findings.named(entry.path for entry in others)
-            return BadInputError(f"{what}; there are {there} ({size})", code="no-safetensors", hint=hint)
-    no_files = [entry.path for entry in entries if entry.kind != "file"]
-    if no_files:
-        return BadInputError(f"{what} but {findings.named(no_files)}, which is no file", code="no-safetensors")
-    return BadInputError(what, code="no-safetensors")
-
-
-_INSTEAD: Final = (
-    (
-        (".bin", ".pt", ".pth", ".ckpt"),
-        "convert them with transformers: AutoModelForCausalLM.from_pretrained(folder).save_pretrained(folder)",
-    ),
-    ((".gguf", ".ggml"), "no engine streams GGUF; take the model's safetensors"),
-    ((".h5", ".msgpack", ".onnx", ".engine", ".tflite"), "no engine streams these; take the model's safetensors"),
-)

@@ -28,8 +28,8 @@ PREFIX_BYTES: Final = 8
 LARGEST_HEADER: Final = 100_000_000
 """Bytes; the format's own limit."""
 
-MOST_TENSORS: Final = 1_000_000
-"""Of one file. The largest models have some 100,000 in all their files together."""
+MOST_TENSORS: Final = 500_000
+"""Of one file. The largest models have some 150,000 in all their files together."""
 
 METADATA: Final = "__metadata__"
 
@@ -46,6 +46,7 @@ _BITS: Final[Mapping[str, int]] = {
 _MOST: Final = (1 << 63) - 1  # of a dimension, an offset, a number of elements
 _LONGEST_NAME: Final = 4096
 _LONGEST_ENTRY: Final = 16_384
+_MOST_METADATA: Final = 100_000
 _CHUNK: Final = 1 << 20
 _SHOWN: Final = 80
 
@@ -203,13 +204,14 @@ def _skip_metadata(header: bytes | memoryview, position: int) -> int:
     position = _match(_OPEN, header, position, f"{METADATA} is no object").end()
     if found := _CLOSE.match(header, position):
         return found.end()
-    while True:
+    for _ in range(_MOST_METADATA):
         position = _match(_KEY, header, position, f"{METADATA} holds something without a name").end()
         position = _match(_TEXT, header, position, f"{METADATA} holds something that is no string").end()
         sign = _match(_NEXT, header, position, f"{METADATA} does not end")
         position = sign.end()
         if sign[1] == b"}":
             return position
+    raise HeaderError(f"{METADATA} holds more than {_MOST_METADATA} strings")
 
 
 def _match(pattern: re.Pattern[bytes], header: bytes | memoryview, position: int, otherwise: str) -> re.Match[bytes]:

@@ -221,11 +221,11 @@ class _Reader:
     def _full_attention(self, layers: int | None, window: int | None) -> int | None:
         """From the most exact statement to the least."""
         listed = self._listed("layer_types", "layers_block_type")
-        if listed is not None:
-            return listed
         name, pattern = self._find("hybrid_override_pattern")
-        if isinstance(pattern, str):
-            return pattern.count("*")
+        if listed is None and isinstance(pattern, str):
+            listed = pattern.count("*")
+        if listed is not None:
+            return listed if layers is None else min(listed, layers)
         if layers is None:
             return None
         every = self._number("full_attention_interval")
