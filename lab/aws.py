@@ -342,6 +342,52 @@ def _items(text: str) -> list[str]:
     return items
 
 
+@contextmanager
+def metadata(facts: Mapping[str, str]) -> Iterator[str]:
+    """An instance's metadata service (IMDSv2: nothing without a token) with these paths; its address."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+
+        def do_PUT(self) -> None:
+            self._answer("token" if self.path == "/latest/api/token" else "")
+
+        def do_GET(self) -> None:
+            known = self.headers.get("X-aws-ec2-metadata-token") == "token"
+            self._answer(facts.get(self.path.removeprefix("/latest/meta-data/"), "") if known else "")
+
+        def _answer(self, text: str) -> None:
+            self.send_response_only(200 if text else 404)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
+            """Nothing on stderr."""
+
+    with _Threads(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def instance(subnet: str, zone: str = "a") -> dict[str, str]:
+    """What the metadata service of an instance in that subnet says."""
+    mac = "02:00:00:00:00:01"
+    return {
+        "placement/region": REGION,
+        "placement/availability-zone": f"{REGION}{zone}",
+        "instance-type": "p5.48xlarge",
+        "mac": mac,
+        f"network/interfaces/macs/{mac}/subnet-id": subnet,
+    }
+
+
 @dataclass
 class Made:
     """A topology and what its parts are called: `ids["private-a"]` is a subnet, `ids["nat-a"]` a NAT gateway."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import http.server
 import socket
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -14,6 +12,7 @@ import pytest
 from glowplug.check import local
 from glowplug.check.local import Here
 from glowplug.core.clock import Deadline
+from lab import aws
 
 REGION = {"AWS_REGION": "us-west-2"}
 HOST = "s3.us-west-2.amazonaws.com"
@@ -48,13 +47,7 @@ def _give(value: object) -> object:
     return value
 
 
-INSTANCE = {
-    "placement/region": "us-west-2",
-    "placement/availability-zone": "us-west-2b",
-    "instance-type": "p5.48xlarge",
-    "mac": "02:00:00:00:00:01",
-    "network/interfaces/macs/02:00:00:00:00:01/subnet-id": "subnet-0123",
-}
+INSTANCE = aws.instance("subnet-0123", "b")
 
 
 def _look(fake: Fake, environ: Mapping[str, str] = REGION, seconds: float = 5) -> Here:
@@ -160,41 +153,9 @@ def test_a_proxy_in_the_way(variables: Mapping[str, str], warns: bool) -> None:
     assert (_said(_look(Fake(), {**REGION, **variables}))["local:path"][0] == "warn") is warns
 
 
-class _Metadata(http.server.BaseHTTPRequestHandler):
-    """IMDSv2: nothing without a token."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_PUT(self) -> None:
-        self._answer("token" if self.path == "/latest/api/token" else "")
-
-    def do_GET(self) -> None:
-        asked = self.path.removeprefix("/latest/meta-data/")
-        self._answer(INSTANCE.get(asked, "") if self.headers.get("X-aws-ec2-metadata-token") == "token" else "")
-
-    def _answer(self, text: str) -> None:
-        self.send_response_only(200 if text else 404)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
-        """Nothing on stderr."""
-
-
-@pytest.fixture
-def metadata() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Metadata) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
-
-
-def test_the_real_machine(metadata: str) -> None:
+def test_the_real_machine() -> None:
     """Sockets, resolver and metadata service as they are, on 127.0.0.1."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", 0)) as server, aws.metadata(INSTANCE) as metadata:
         port = server.getsockname()[1]
         environ = {"AWS_ENDPOINT_URL_S3": f"http://localhost:{port}", "AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata}
         here = local.look(environ, local.Machine(), Deadline.after(5))

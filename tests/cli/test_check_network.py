@@ -470,6 +470,32 @@ def test_on_no_instance_and_without_a_question(check: Check, front: aws.Front) -
     assert front.seen == []
 
 
+def test_on_an_instance_its_own_subnet_is_looked_up(
+    check: Check, forgotten: aws.Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with aws.metadata(aws.instance(forgotten.ids["private-c"], "c")) as service:
+        monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+        monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service)
+        answer = check("-o", "json")
+    found = {one["name"]: one for one in answer.json["checks"]}
+    assert found["local:instance"]["status"] == "pass"
+    assert found[f"path:{forgotten.ids['private-c']}"]["evidence"]["path"] == "nat"
+    assert answer.status == 1
+
+
+def test_an_instance_without_rights_tells_what_it_can(
+    check: Check, front: aws.Front, forgotten: aws.Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    front.add(aws.Refusal("UnauthorizedOperation"), "ec2:DescribeSubnets")
+    with aws.metadata(aws.instance(forgotten.ids["private-c"], "c")) as service:
+        monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+        monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service)
+        answer = check("-o", "json")
+    found = {one["name"]: one for one in answer.json["checks"]}
+    assert (found["aws"]["status"], found["aws"]["evidence"]) == ("unknown", {"code": "access-denied"})
+    assert (answer.status, answer.err) == (0, "")
+
+
 def test_without_boto3(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.util
 

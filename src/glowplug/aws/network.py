@@ -8,6 +8,7 @@ Nodes are not asked for: EKS Auto Mode's instances are left out of EC2's lists, 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -148,6 +149,16 @@ class Topology:
     prefix_lists: tuple[PrefixList, ...] = ()
     zones: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, GlowplugError] = field(default_factory=dict)
+
+    @functools.cached_property
+    def own_tables(self) -> Mapping[str, RouteTable]:
+        """Subnet → the route table that is explicitly its own."""
+        return {subnet: table for table in self.route_tables for subnet in table.subnets}
+
+    @functools.cached_property
+    def main_tables(self) -> Mapping[str, RouteTable]:
+        """VPC → its main route table."""
+        return {table.vpc: table for table in self.route_tables if table.main}
 
 
 def cluster(session: Session, name: str) -> Cluster:

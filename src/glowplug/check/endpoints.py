@@ -53,7 +53,7 @@ def _endpoint_verdict(topology: Topology, endpoint: Endpoint) -> tuple[Status, s
     if not lacking:
         return "pass", f"available, in every route table of these subnets ({len(used)})", ""
     said = f"missing in {len(lacking)} of {count(len(used), 'route table')} of these subnets: {', '.join(lacking)}"
-    main = paths.main_table(topology, endpoint.vpc)
+    main = topology.main_tables.get(endpoint.vpc)
     if main is not None and main.id in endpoint.route_tables and main not in used:
         said += f"; it is in the main route table {main.id}, which subnets with a table of their own do not use"
     return "warn", said, remedies.remedy(topology, endpoint.vpc)

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 def checks(topology: Topology, question: Question, cluster: Cluster | None = None) -> tuple[Check, ...]:
     """All answers: the subnets, then what they share."""
     found = [paths.to_s3(topology, subnet) for subnet in topology.subnets]
+    commands = {vpc: remedies.remedy(topology, vpc) for vpc in sorted({subnet.vpc for subnet in topology.subnets})}
     return (
         _chosen(topology, cluster),
-        *(_path(topology, path) for path in found),
+        *(_path(topology, path, commands[path.subnet.vpc]) for path in found),
         *endpoints.endpoints(topology, found),
         *endpoints.policies(topology, found, question),
         *_nats(topology, found),
@@ -64,8 +65,8 @@ def _chosen(topology: Topology, cluster: Cluster | None) -> Check:
     return Check("subnets", "pass", message, hint, evidence)
 
 
-def _path(topology: Topology, path: Path) -> Check:
-    status, said, hint = _verdict(topology, path)
+def _path(topology: Topology, path: Path, remedy: str) -> Check:
+    status, said, hint = _verdict(topology, path, remedy)
     subnet, table = path.subnet, path.table
     evidence = {
         "subnet": subnet.id,
@@ -82,8 +83,8 @@ def _path(topology: Topology, path: Path) -> Check:
     return Check(f"path:{subnet.id}", status, f"{label(subnet)}: {said}", hint, evidence)
 
 
-def _verdict(topology: Topology, path: Path) -> tuple[Status, str, str]:
-    """Status, what is said after the subnet's name, and the hint."""
+def _verdict(topology: Topology, path: Path, remedy: str) -> tuple[Status, str, str]:
+    """Status, what is said after the subnet's name, and the hint. `remedy` brings a gateway endpoint to all subnets of the VPC."""
     if path.way is Way.GATEWAY:
         status: Status = "pass" if path.open else "unknown" if path.open is None else "fail"
         said = f"gateway endpoint {path.via}"
@@ -95,8 +96,7 @@ def _verdict(topology: Topology, path: Path) -> tuple[Status, str, str]:
             "" if path.open is None else "create the endpoint anew, in all route tables",
         )
     if path.way is Way.INTERFACE:
-        return "warn", _interface_said(topology, path), remedies.inbound_only(topology, path)
-    remedy = remedies.remedy(topology, path.subnet.vpc)
+        return "warn", _interface_said(topology, path), remedies.inbound_only(topology, path, remedy)
     if path.way is Way.NONE:
         return _nowhere(topology, path, remedy)
     if path.open is None or path.way is Way.UNKNOWN:

@@ -84,13 +84,7 @@ def elsewhere(topology: Topology, subnet: Subnet) -> Path:
 
 def table_of(topology: Topology, subnet: Subnet) -> RouteTable | None:
     """The route table that a subnet uses; None where it is not visible (a subnet shared by another account)."""
-    own = next((table for table in topology.route_tables if subnet.id in table.subnets), None)
-    return own or main_table(topology, subnet.vpc)
-
-
-def main_table(topology: Topology, vpc: str) -> RouteTable | None:
-    """The route table of all subnets without one of their own."""
-    return next((table for table in topology.route_tables if table.vpc == vpc and table.main), None)
+    return topology.own_tables.get(subnet.id) or topology.main_tables.get(subnet.vpc)
 
 
 def serves(endpoint: Endpoint, region: str) -> bool:
@@ -281,9 +275,7 @@ def _nat_open(topology: Topology, target: str) -> tuple[bool | None, str]:
         return None, "it is a private NAT gateway: where it leads cannot be seen from here"
     if nat.regional or not nat.subnet:
         return True, ""
-    table = next((one for one in topology.route_tables if nat.subnet in one.subnets), None) or main_table(
-        topology, nat.vpc
-    )
+    table = topology.own_tables.get(nat.subnet) or topology.main_tables.get(nat.vpc)
     if table is None:
         return True, ""
     out = [route for route in table.routes if route.destination == "0.0.0.0/0"]

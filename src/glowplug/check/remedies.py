@@ -30,13 +30,12 @@ def remedy(topology: Topology, vpc: str) -> str:
     )
 
 
-def inbound_only(topology: Topology, path: paths.Path) -> str:
-    """How to have both endpoints: the VPC's own traffic by the free one."""
+def inbound_only(topology: Topology, path: paths.Path, first: str) -> str:
+    """How to have both endpoints, the VPC's own traffic by the free one. `first`: the command that brings that one, if it lacks."""
     endpoint = endpoint_of(topology, path.via)
     if endpoint is None:
         return ""
     command = f"{modify(topology, endpoint)} --dns-options PrivateDnsOnlyForInboundResolverEndpoint=true"
-    first = remedy(topology, path.subnet.vpc)
     return f"{first}; then {command}" if first else command
 
 
