@@ -43,6 +43,8 @@ _BITS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("I64", "U64", "F64", "C64"), 64),
 }
 
+_POINTER: Final = b"version https://git-lfs"
+
 _MOST: Final = (1 << 63) - 1  # of a dimension, an offset, a number of elements
 _LONGEST_NAME: Final = 4096
 _LONGEST_ENTRY: Final = 16_384
@@ -90,6 +92,8 @@ def head_bytes(beginning: bytes) -> int:
     """Bytes of prefix and header together, of a file that begins so. Raises HeaderError; 8 bytes are enough."""
     if len(beginning) < PREFIX_BYTES:
         raise TruncatedError(f"it ends after {len(beginning)} bytes, before the length of its header")
+    if beginning.startswith(_POINTER[:PREFIX_BYTES]) and _POINTER.startswith(beginning[: len(_POINTER)]):
+        raise HeaderError("it is a pointer of Git LFS; the file itself was not fetched")
     length = int.from_bytes(beginning[:PREFIX_BYTES], "little")
     if length > LARGEST_HEADER:
         raise HeaderError(f"its header would have {length} bytes; the format allows {LARGEST_HEADER}")
