@@ -44,11 +44,46 @@ def test_each_signal_reaches_the_engine_once(bare: Machine, to_group: bool) -> N
     assert caught(bare) == [number.name for number in sent]
 
 
+@pytest.mark.slow
+def test_a_pause_is_no_signal(bare: Machine) -> None:
+    """`docker pause`, a debugger, a frozen cgroup: what was slept through is nothing that anybody sent."""
+    started = bare.start("--signals", str(bare.base / "signals"), "--stay", "600")
+    started.wait_for("ready")
+    for _ in range(3):
+        time.sleep(0.3)  # in the middle of a wait
+        started.signal(signal.SIGSTOP)
+        time.sleep(1.3)  # longer than any wait of ours
+        started.signal(signal.SIGCONT)
+    time.sleep(0.3)
+    assert started.process.poll() is None, started.output()
+    started.signal(signal.SIGTERM)
+    assert started.end().status == 0
+    assert caught(bare) == ["SIGTERM"]
+
+
 def test_the_status_after_a_forwarded_signal(bare: Machine) -> None:
     started = bare.start("--stay", "60")
     started.wait_for("ready")
     started.signal(signal.SIGTERM)
     assert started.end().status == 128 + signal.SIGTERM
+
+
+@pytest.mark.slow
+def test_without_a_signalfd_signals_reach_the_engine_too(bare: Machine) -> None:
+    changed = bare.base / "changed"
+    changed.mkdir()
+    (changed / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if 'glowplug' in sys.argv[0]:\n"
+        "    from glowplug.supervise import child\n"
+        "    child._signalfd = lambda _: -1\n"
+    )
+    env = {"PYTHONPATH": f"{changed}:{bare.env()['PYTHONPATH']}"}
+    started = bare.start("--signals", str(bare.base / "signals"), "--stay", "600", env=env)
+    started.wait_for("ready")
+    started.signal(signal.SIGTERM)
+    assert started.end().status == 0
+    assert caught(bare) == ["SIGTERM"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """One child process: started, signalled, reaped. Its exit status is ours.
 
-- Signals that we get are the child's, each once. They are blocked in every thread and taken one by one with sigtimedwait, never
-  by handlers: so no call into a library can hold one up, and it is known who sent it.
+- Signals that we get are the child's, each once. They are blocked in every thread and taken one by one, never by handlers: so no
+  call into a library can hold one up, and it is known who sent it. A signalfd says that there is one, and sigtimedwait takes it
+  without waiting: Python's, when it is interrupted (we are stopped and continued: a debugger, `docker pause`, a frozen cgroup) and
+  its time is over by then, returns memory that nobody has filled as the signal that came.
 - In a terminal's foreground group the terminal itself delivers Ctrl-C, Ctrl-\\ and a hang-up to both of us, so what the kernel
   sent is not forwarded a second time there (engines take a second SIGINT as "at once"); what a process sent to us is.
 - Elsewhere the child gets a process group of its own, so that a signal to our group reaches it once, through us.
@@ -14,14 +16,16 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import select
 import signal
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from glowplug.supervise.streams import Ends
 
@@ -58,6 +62,9 @@ _BY_KERNEL: Final = 0x80
 """si_code SI_KERNEL: a key on the terminal or its hang-up, not a process."""
 _LOOK_SECONDS: Final = 1.0
 """The longest wait without looking at the child: a safety net, SIGCHLD is what wakes us."""
+_BLIND_SECONDS: Final = 0.05
+"""How often signals are asked for where the kernel gives no signalfd."""
+_CLOEXEC: Final = 0x80000
 
 
 class CannotStartError(Exception):
@@ -79,6 +86,7 @@ class Child:
         self._interactive = False
         self._mask: set[int] = set()
         self._ignored: frozenset[int] = frozenset()
+        self._arrivals = -1
         self._pending: list[int] = []
         self._main = threading.get_ident()
         self.on_resize: Callable[[], None] = lambda: None
@@ -106,6 +114,7 @@ class Child:
         # An ignored SIGCHLD, inherited from a careless parent, would lose the child's status.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._mask = {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)}
+        self._arrivals = _signalfd(_WATCHED)
 
     def start(self, environ: Mapping[str, str], ends: Ends) -> None:
         """Start the command in an environment. Raises CannotStartError."""
@@ -138,7 +147,7 @@ class Child:
             left = end - time.monotonic()
             if left <= 0:
                 return False
-            got = signal.sigtimedwait(_WATCHED, min(left, _LOOK_SECONDS))
+            got = self._next(min(left, _LOOK_SECONDS))
             if got is not None:
                 self._got(got)
         return True
@@ -181,6 +190,19 @@ class Child:
         while signal.sigtimedwait(_WATCHED, 0) is not None:
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        if self._arrivals >= 0:
+            os.close(self._arrivals)
+            self._arrivals = -1
+
+    def _next(self, seconds: float) -> signal.struct_siginfo | None:
+        """The next signal, None where none comes in time."""
+        if self._arrivals < 0:
+            time.sleep(min(seconds, _BLIND_SECONDS))
+        else:
+            arrival = select.poll()
+            arrival.register(self._arrivals, select.POLLIN)
+            arrival.poll(seconds * 1000)
+        return signal.sigtimedwait(_WATCHED, 0)
 
     def _got(self, got: signal.struct_siginfo) -> None:
         number = got.si_signo
@@ -201,6 +223,18 @@ class Child:
         if not self._interactive or got.si_signo == signal.SIGWINCH:
             return False
         return got.si_code == _BY_KERNEL or got.si_pid == self._pid
+
+
+def _signalfd(numbers: Iterable[int]) -> int:
+    """A descriptor that can be read while one of these signals waits for us; -1 where there is none."""
+    bits = 8 * ctypes.sizeof(ctypes.c_ulong)
+    words = (ctypes.c_ulong * (1024 // bits))()  # as large as glibc's sigset_t
+    for number in numbers:
+        words[(number - 1) // bits] |= 1 << (number - 1) % bits
+    try:
+        return int(ctypes.CDLL(None).signalfd(-1, words, _CLOEXEC))
+    except (OSError, AttributeError):
+        return -1
 
 
 def _in_foreground() -> bool:
