@@ -20,6 +20,7 @@ class Silent:
         self.asked = threading.Event()
         self._said = threading.Event()
         self._answer = b""
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
 
     def say(self, answer: bytes) -> None:
         """Answer with this whatever was asked, and what will be."""
@@ -27,7 +28,7 @@ class Silent:
         self._said.set()
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting.start()
         return self
 
     def __exit__(
@@ -37,6 +38,7 @@ class Silent:
         # A thread in accept() is not woken by close() alone.
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
         self._listening.close()
 
     def _accept(self) -> None:

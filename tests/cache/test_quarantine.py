@@ -112,7 +112,9 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     program = """
 import sys
 from pathlib import Path
+from glowplug.cache import quarantine
 from glowplug.cache.quarantine import Quarantine
+quarantine._LOCK_SECONDS = 60.0
 for number in range(20):
     digest = f"{int(sys.argv[2]) * 100 + number:064x}"
     Quarantine(Path(sys.argv[1])).failed(digest, [digest])

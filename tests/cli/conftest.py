@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from glowplug.cli.main import main
+from tests.cache.conftest import patient
 from tests.cli import trees
 from tests.store.conftest import s3_place, s3_server
 
-__all__ = ["s3_place", "s3_server"]
+__all__ = ["patient", "s3_place", "s3_server"]
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from tests.cli import trees
 from tests.cli.conftest import Call
 from tests.clocks import SLACK
 from tests.silence import Silent
+from tests.supervise.machine import AS_AT_LOGIN
 
 Write = Callable[..., Path]
 DEEP = "[" * 200_000
@@ -266,7 +267,8 @@ def test_text_of_a_store_moves_no_cursor(call: Call, store: Path, write: Write, 
 
 
 def _process(*arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "glowplug", *map(str, arguments)], stderr=subprocess.PIPE, **options)
+    command = [*AS_AT_LOGIN, sys.executable, "-m", "glowplug", *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, **options)
 
 
 def test_an_interrupt_waits_for_nobody(
@@ -300,7 +302,7 @@ def test_an_interrupt_while_files_are_put_in_place(published: str, store: Path, 
         "from glowplug.cli.main import entry\n"
         "entry()\n"
     )
-    command = [sys.executable, str(slow), "cache", "restore", published, "--to", str(tmp_path / "to")]
+    command = [*AS_AT_LOGIN, sys.executable, str(slow), "cache", "restore", published, "--to", str(tmp_path / "to")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         for _ in range(5):

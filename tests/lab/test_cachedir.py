@@ -73,30 +73,34 @@ def _builds(base: Path) -> int:
 
 def test_two_builders_build_once(tmp_path: Path) -> None:
     builders = [_builder(tmp_path, 0.3) for _ in range(2)]
-    outputs = [builder.communicate(timeout=30)[0] for builder in builders]
+    outputs = [builder.communicate(timeout=90)[0] for builder in builders]
     assert outputs[0] == outputs[1] != ""
     assert _builds(tmp_path) == 1
 
 
 def test_a_killed_build_is_no_product_and_does_not_block(tmp_path: Path) -> None:
     with _builder(tmp_path, 60) as builder:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not _builds(tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         os.kill(builder.pid, signal.SIGKILL)
     assert cachedir.find("thing", DEFINITION, base=tmp_path) is None
-    output, _ = _builder(tmp_path, 0).communicate(timeout=30)
+    output, _ = _builder(tmp_path, 0).communicate(timeout=90)
     product = Path(output.strip())
     assert [path.name for path in product.iterdir()] == ["whole"]
 
 
 def test_long_steps_say_that_they_go_on(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cachedir, "_HEARTBEAT_SECONDS", 0.05)
+    out = err = ""
+    end = time.monotonic() + 60
     with cachedir.step("a long step"):
-        time.sleep(0.2)
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("lab: a long step …\n")
-    assert "so far" in said.err
-    assert "done in" in said.err
+        while "so far" not in err and time.monotonic() < end:
+            time.sleep(0.05)
+            out, err = (text + new for text, new in zip((out, err), capsys.readouterr(), strict=True))
+    out, err = (text + new for text, new in zip((out, err), capsys.readouterr(), strict=True))
+    assert out == ""
+    assert err.startswith("lab: a long step …\n")
+    assert "so far" in err
+    assert "done in" in err

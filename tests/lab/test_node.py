@@ -93,7 +93,7 @@ def test_a_namespace_leaves_no_mount_point_behind(tmp_path: Path) -> None:
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
 
 
-def _until(holds: object, seconds: float = 15) -> None:
+def _until(holds: object, seconds: float = 60) -> None:
     assert callable(holds)
     deadline = time.monotonic() + seconds
     while not holds():

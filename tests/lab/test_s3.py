@@ -13,6 +13,7 @@ import pytest
 
 from lab import s3
 from tests.parts import requires
+from tests.supervise.machine import AS_AT_LOGIN
 
 pytestmark = requires("s3")
 
@@ -82,13 +83,16 @@ def test_it_ends_without_leftovers_when_its_starter_is_stopped(tmp_path: Path, h
     code += (
         "with s3.serve(directory=Path(sys.argv[1])) as server:\n  print(server.port, flush=True)\n  time.sleep(600)\n"
     )
-    starter = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, stderr=-3)
-    with starter:
+    command = [*AS_AT_LOGIN, sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=-3) as starter:
         assert starter.stdout is not None
         server = s3.Server(int(starter.stdout.readline()))
         pids = _pids_of_weed(server)
         starter.send_signal(how)
-        starter.wait(30)
+        try:
+            starter.wait(60)
+        finally:
+            starter.kill()
     assert pids
     _eventually(lambda: not any(_runs(pid) for pid in pids))
     _eventually(lambda: not list(tmp_path.iterdir()))
@@ -101,7 +105,7 @@ def _is_of(path: Path, server: s3.Server) -> bool:
     return str(server.port) in path.name
 
 
-def _eventually(holds: object, seconds: float = 15) -> None:
+def _eventually(holds: object, seconds: float = 60) -> None:
     assert callable(holds)
     deadline = time.monotonic() + seconds
     while not holds():

@@ -53,7 +53,8 @@ class Imds(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def imds() -> Iterator[str]:
+def imds(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(credentials, "_IMDS_SECONDS", 60.0)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Imds)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"

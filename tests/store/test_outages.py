@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -357,14 +357,28 @@ def test_garbage_for_an_answer_is_unavailable(s3_server: s3.Server) -> None:
         b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 999 What\r\nContent-Length: 0\r\n\r\n",
     ):
-        listener, port = silent_port()
-        threading.Thread(target=answer_all, args=(listener, answer), daemon=True).start()
-        with listener:
+        with answering(answer) as port:
             store = open_store("s3://lab/p", s3_server.at(port).env(), policy=ONCE)
             for name, call in CALLS.items():
                 with by(2.0) as deadline, contextlib.suppress(GlowplugError):
                     call(store, deadline)
                     assert name in {"put", "delete", "list", "head"}, (answer, name)
+
+
+@contextlib.contextmanager
+def answering(answer: bytes) -> Iterator[int]:
+    """The port of a server that answers everything with this. Its thread ends with it: a call that is interrupted in a thread
+    left behind would go on with whatever has the descriptor's number by then."""
+    listener, port = silent_port()
+    thread = threading.Thread(target=answer_all, args=(listener, answer), daemon=True)
+    thread.start()
+    try:
+        yield port
+    finally:
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        listener.close()
 
 
 def answer_all(listener: socket.socket, answer: bytes) -> None:
