@@ -49,7 +49,7 @@ _MOST: Final = (1 << 63) - 1  # of a dimension, an offset, a number of elements
 _LONGEST_NAME: Final = 4096
 _LONGEST_ENTRY: Final = 16_384
 _MOST_METADATA: Final = 100_000
-_CHUNK: Final = 1 << 20
+_CHUNK: Final = 64 << 10
 _SHOWN: Final = 80
 
 _SPACE: Final = rb"[ \t\n\r]*+"
