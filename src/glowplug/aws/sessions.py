@@ -11,9 +11,9 @@ Nothing here writes. `aws/network.py` holds the list of all actions, which is al
 from __future__ import annotations
 
 import importlib.util
-import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from glowplug.core import bounded
 from glowplug.core.errors import AccessDeniedError, GlowplugError, NotFoundError, UnavailableError, UsageError
 from glowplug.core.printable import one_line
 
@@ -120,26 +120,12 @@ class Session:
         return self._clients[service]
 
     def _bounded(self, service: str, action: str, work: Callable[[], T]) -> T:
-        doing = f"asking AWS ({permission(service, action)})"
-        self._deadline.check(doing)
-        done = threading.Event()
-        values: list[T] = []
-        errors: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                values.append(work())
-            except BaseException as error:  # noqa: BLE001 - translated in the thread that waits
-                errors.append(error)
-            finally:
-                done.set()
-
-        threading.Thread(target=run, name="glowplug-aws", daemon=True).start()
-        if not done.wait(min(self._deadline.remaining(), threading.TIMEOUT_MAX)):
-            raise UnavailableError(f"out of time while {doing}", code="timeout")
-        if errors:
-            raise translate(errors[0], service, action) from errors[0]
-        return values[0]
+        try:
+            return bounded.call(work, self._deadline, f"asking AWS ({permission(service, action)})")
+        except GlowplugError:
+            raise
+        except Exception as error:
+            raise translate(error, service, action) from error
 
 
 def connect(environ: Mapping[str, str], deadline: Deadline, region: str = "") -> Session:

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from glowplug.check.results import Check
+from glowplug.core import bounded
 from glowplug.core.errors import GlowplugError
 from glowplug.core.units import format_seconds
-from glowplug.store import bounded, regions
+from glowplug.store import regions
 from glowplug.store.credentials import IMDS
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ def remote_sha256(model: str, environ: Mapping[str, str], deadline: Deadline) ->
     """
     if not model.startswith(_SCHEMES):
         return None
-    from glowplug.store import bounded
+    from glowplug.core import bounded
 
     moment = deadline.at_most(SECONDS)
     try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from glowplug.core import bounded
 from glowplug.core.errors import BadInputError
 from glowplug.core.printable import one_line
 from glowplug.core.units import format_size
@@ -20,7 +21,6 @@ from glowplug.models.findings import Contents
 from glowplug.models.json_text import JsonError
 from glowplug.models.parallel import each
 from glowplug.models.safetensors import MOST_TENSORS
-from glowplug.store import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -12,7 +12,7 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from glowplug.store import bounded
+from glowplug.core import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

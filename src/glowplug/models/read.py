@@ -53,8 +53,8 @@ def read(
     """
     if is_size(source):
         return of_size(parse_size(source), source.strip())
+    from glowplug.core import bounded
     from glowplug.models import findings, from_folder
-    from glowplug.store import bounded
 
     where = bounded.call(lambda: addresses.parse(source, environ), deadline, f"looking for {one_line(source)[:200]}")
     folder, place, notes = bounded.call(lambda: _open(where, environ), deadline, f"opening {where.source}")

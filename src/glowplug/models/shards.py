@@ -15,10 +15,10 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from glowplug.core import bounded
 from glowplug.core.errors import BadInputError, NotFoundError
 from glowplug.models import safetensors
 from glowplug.models.safetensors import HeaderError, TruncatedError
-from glowplug.store import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

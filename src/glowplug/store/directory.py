@@ -25,7 +25,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from glowplug.core import atomic
+from glowplug.core import atomic, bounded
 from glowplug.core.errors import (
     AccessDeniedError,
     BadInputError,
@@ -35,7 +35,7 @@ from glowplug.core.errors import (
     NotFoundError,
     UnavailableError,
 )
-from glowplug.store import bounded, paths
+from glowplug.store import paths
 from glowplug.store.contract import Meta, Object
 
 if TYPE_CHECKING:

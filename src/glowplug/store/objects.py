@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from obstore.exceptions import BaseError
 
+from glowplug.core import bounded
 from glowplug.core.errors import (
     AccessDeniedError,
     BadInputError,
@@ -45,7 +46,7 @@ from glowplug.core.errors import (
     NotFoundError,
     UnavailableError,
 )
-from glowplug.store import bounded, faults, paths
+from glowplug.store import faults, paths
 from glowplug.store.contract import Meta, Object
 
 if TYPE_CHECKING:

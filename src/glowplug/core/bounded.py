@@ -1,6 +1,6 @@
 """Work that may hang, waited for no longer than a deadline.
 
-obstore's calls and a file system's can both hang beyond any timeout that they offer: client timeouts are fixed when a
+A store's calls, AWS's and a file system's can all hang beyond any timeout that they offer: client timeouts are fixed when a
 client is made, name resolution knows none, an NFS mount blocks inside the kernel. So each call runs in a thread of its
 own and the caller waits on the *thread*. One that overruns is left behind; it is a daemon, so it cannot keep the
 process from ending, and what it does ends by the client's own timeouts. A thread costs 0.1 ms, a request 1 to 100 ms.
@@ -36,7 +36,7 @@ class Running(Generic[T]):
         self._done = threading.Event()
         self._values: list[T] = []
         self._error: BaseException | None = None
-        threading.Thread(target=self._run, name="glowplug-store", daemon=True).start()
+        threading.Thread(target=self._run, name="glowplug-bounded", daemon=True).start()
 
     def _run(self) -> None:
         try:
@@ -88,7 +88,7 @@ class _Feed(Generic[T]):
         self.waiting: queue.Queue[tuple[list[T], BaseException | None]] = queue.Queue(ahead)
         self.unread = threading.Event()
         self._produce = produce
-        threading.Thread(target=self._run, name="glowplug-store", daemon=True).start()
+        threading.Thread(target=self._run, name="glowplug-bounded", daemon=True).start()
 
     def _run(self) -> None:
         try:
