@@ -43,6 +43,13 @@ def test_help(arguments: list[str]) -> None:
     assert "json" not in modules
 
 
+@pytest.mark.parametrize("command", [["plan"], ["check"], ["check", "network"]])
+def test_help_of_what_plans_and_checks(command: list[str]) -> None:
+    modules = _imported(*command, "--help")
+    assert not _roots(modules) & HEAVY
+    assert not {name for name in modules if name.startswith("glowplug.") and name.split(".")[1] not in ("cli", "core")}
+
+
 def test_help_imports_no_command() -> None:
     own = {name for name in _imported("--help") if name.startswith("glowplug.cli.")}
     assert own == {f"glowplug.cli.{name}" for name in ("main", "errors", "examples", "streams")}
