@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glowplug.catalog.gpus import MIB, Gpu, gpu, gpus, meanings
-from glowplug.core.errors import BadInputError, GlowplugError, NotFoundError
+from glowplug.core.errors import BadInputError, GlowplugError, UsageError
 
 CARDS = {card.name: card for card in gpus()}
 SPELLINGS = [(card, spelling) for card in gpus() for spelling in card.spellings]
@@ -101,7 +101,7 @@ def test_memory_that_no_such_card_has_means_no_card() -> None:
     ],
 )
 def test_unknown_names_come_with_what_was_meant(written: str, meant: str) -> None:
-    with pytest.raises(NotFoundError) as caught:
+    with pytest.raises(UsageError) as caught:
         gpu(written)
     assert caught.value.code == "unknown-gpu"
     assert "did you mean" in caught.value.hint
@@ -125,7 +125,7 @@ def test_a_card_that_ec2_does_not_have_is_not_taken_for_one_that_it_has(other: s
 
 
 def test_an_unlike_name_has_the_general_hint() -> None:
-    with pytest.raises(NotFoundError) as caught:
+    with pytest.raises(UsageError) as caught:
         gpu("???")
     assert "did you mean" not in caught.value.hint
     assert caught.value.hint

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glowplug.catalog.instances import instance, instances
-from glowplug.core.errors import GlowplugError, NotFoundError
+from glowplug.core.errors import GlowplugError, UsageError
 
 
 def test_the_guides_machine() -> None:
@@ -70,7 +70,7 @@ def test_case_does_not_matter(written: str) -> None:
     ],
 )
 def test_unknown_names_come_with_what_was_meant(written: str, meant: str) -> None:
-    with pytest.raises(NotFoundError) as caught:
+    with pytest.raises(UsageError) as caught:
         instance(written)
     assert caught.value.code == "unknown-instance"
     assert meant in caught.value.hint
@@ -92,7 +92,7 @@ def test_any_text_is_a_type_or_our_error(text: str) -> None:
 
 def test_long_text_is_answered_at_once() -> None:
     began = time.perf_counter()
-    with pytest.raises(NotFoundError) as caught:
+    with pytest.raises(UsageError) as caught:
         instance("p" * 10**6)
     assert time.perf_counter() - began < 2
     assert len(caught.value.message) < 300

@@ -517,7 +517,7 @@ def test_without_boto3(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--region", "x y", "--vpc", "b"], 2, "not a region"),
         (["--size", "7"], 2, "no model is that small"),
         (["--nodes", "0"], 2, "nodes"),
-        (["--instance", "p9.large"], 1, "p9.large"),
+        (["--instance", "p9.large"], 2, "p9.large"),
         (["--timeout", "soon"], 2, "not a duration"),
         (["--bucket", "abc/b\x1b"], 2, "not a bucket of S3"),
         (["--bucket", "gs://b"], 2, "not a bucket of S3"),

@@ -284,8 +284,8 @@ def test_options_are_variables(call: Call, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("words", "status", "code"),
     [
-        (["67GB", "--instance", "p5.49xlarge"], 1, "unknown-instance"),
-        (["67GB", "--gpu", "h9000"], 1, "unknown-gpu"),
+        (["67GB", "--instance", "p5.49xlarge"], 2, "unknown-instance"),
+        (["67GB", "--gpu", "h9000"], 2, "unknown-gpu"),
         (["67GB", "--gpu", "a100"], 2, "ambiguous-gpu"),
         (["67GB", "--gpu", "l4", "--instance", "g6.xlarge"], 2, "usage"),
         (["67GB", "--gpu-count", "2"], 2, "usage"),
@@ -305,7 +305,9 @@ def test_options_are_variables(call: Call, monkeypatch: pytest.MonkeyPatch) -> N
         (["67GB", "--size", "9" * 5000], 2, "bad-size"),
         (["67GB", "--timeout", "soon", "--size", "1GB"], 0, ""),
         (["", "--instance", "g6.xlarge"], 2, ""),
-        (["/no/such/directory", "--instance", "g6.xlarge"], 1, ""),
+        (["/no/such/directory", "--instance", "g6.xlarge"], 2, "not-found"),
+        (["./none", "--instance", "g6.xlarge"], 2, "not-found"),
+        (["file:///no/such/directory", "--instance", "g6.xlarge"], 2, "not-found"),
         (["ftp://server/model", "--instance", "g6.xlarge"], 2, ""),
         ([], 2, "usage"),
     ],

@@ -146,7 +146,7 @@ def test_a_model_is_read_where_no_size_is_given(call: Call, tmp_path: Path) -> N
 def test_a_wrong_call_says_what_is_wrong(call: Call, arguments: list[str], code: str, words: str) -> None:
     answer = call("render", *arguments)
     assert answer.out == ""
-    assert answer.status == (1 if code == "unknown-instance" else 2)
+    assert answer.status == 2
     assert answer.err.startswith(f"error[{code}]: ")
     assert words in answer.err
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glowplug.core.errors import AccessDeniedError, BadInputError, GlowplugError, NotFoundError, UsageError
+from glowplug.core.errors import AccessDeniedError, BadInputError, GlowplugError, UsageError
 from glowplug.models import address
 from glowplug.models.address import Directory, Objects
 
@@ -168,8 +168,9 @@ def test_one_file_is_not_a_folder(tmp_path: Path) -> None:
     "text", ["/no/such/place", "./no-such", "../no-such", "~/no-such", "file:///no/such/place", "/" + "x" * 300]
 )
 def test_a_directory_that_is_not_there(text: str) -> None:
-    with pytest.raises(NotFoundError) as caught:
+    with pytest.raises(UsageError) as caught:
         address.parse(text, {"HOME": "/no"})
+    assert caught.value.code == "not-found"
     assert caught.value.hint
 
 

@@ -19,7 +19,6 @@ from glowplug.core.errors import (
     AccessDeniedError,
     BadInputError,
     GlowplugError,
-    NotFoundError,
     UnavailableError,
     UsageError,
 )
@@ -308,7 +307,7 @@ def test_a_directory_below_that_may_not_be_read_is_nothing_to_an_engine() -> Non
 
 
 def test_a_directory_that_is_gone(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError):
+    with pytest.raises(UsageError, match="no directory"):
         model_in(tmp_path / "none")
     with pytest.raises(BadInputError):
         model_in(tmp_path)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from glowplug.catalog.spelling import did_you_mean, folded, nearest, shown
-from glowplug.core.errors import BadInputError, NotFoundError
+from glowplug.core.errors import BadInputError, UsageError
 from glowplug.core.tables import table
 
 MIB: Final = 1024**2
@@ -80,7 +80,7 @@ def gpu(name: str) -> Gpu:
     """The card of any of its names, in any case and with any separators.
 
     Raises BadInputError: `ambiguous-gpu` for a name of several cards (`a100`), `partial-gpu` for a MIG part, which has neither
-    the memory nor the speed of its card. Raises NotFoundError `unknown-gpu` with the names that are like it.
+    the memory nor the speed of its card. Raises UsageError `unknown-gpu` with the names that are like it.
     """
     spelled = folded(name)
     if _PART.search(spelled):
@@ -89,7 +89,7 @@ def gpu(name: str) -> Gpu:
     found = _cards(spelled)
     if not found:
         alike = [card.name for near in nearest(_bare(spelled), _by_spelling()) for card in _by_spelling()[near]]
-        raise NotFoundError(f"no GPU is called {shown(name)}", code="unknown-gpu", hint=did_you_mean(alike))
+        raise UsageError(f"no GPU is called {shown(name)}", code="unknown-gpu", hint=did_you_mean(alike))
     if len(found) > 1:
         names = " or ".join(card.name for card in found)
         raise BadInputError(

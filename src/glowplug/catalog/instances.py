@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from glowplug.catalog import prices
 from glowplug.catalog.gpus import MIB, Gpu, gpu
 from glowplug.catalog.spelling import did_you_mean, nearest, shown
-from glowplug.core.errors import NotFoundError
+from glowplug.core.errors import UsageError
 from glowplug.core.tables import table
 
 if TYPE_CHECKING:
@@ -100,14 +100,14 @@ def _instance(row: Row) -> Instance:
 
 
 def instance(name: str) -> Instance:
-    """The instance type of that name, in any case. Raises NotFoundError `unknown-instance` with the names that are like it."""
+    """The instance type of that name, in any case. Raises UsageError `unknown-instance` with the names that are like it."""
     known = _by_name()
     spelled = name.strip().lower()
     if spelled in known:
         return known[spelled]
     family = [known_name for known_name in known if known_name.startswith(f"{spelled}.")]
     hint = did_you_mean(family or nearest(spelled, known))
-    raise NotFoundError(f"no GPU instance type is called {shown(name)}", code="unknown-instance", hint=hint)
+    raise UsageError(f"no GPU instance type is called {shown(name)}", code="unknown-instance", hint=hint)
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from glowplug.cli.examples import epilog
 from glowplug.cli.output import Output, note, output_option
 from glowplug.core import units
 from glowplug.core.clock import Deadline
-from glowplug.core.errors import UsageError
+from glowplug.core.errors import NotFoundError, UsageError
 from glowplug.core.printable import one_line
 
 if TYPE_CHECKING:
@@ -194,8 +194,12 @@ def _model(model: str, asked: Asked, environ: Mapping[str, str]) -> Model:
     if is_size(model):
         return of_size(parse_size(model), model.strip())
     deadline = Deadline.after(units.parse_duration(asked.timeout))
-    with _progress(model) as progress:
-        return read(model, environ, deadline, progress=progress)
+    try:
+        with _progress(model) as progress:
+            return read(model, environ, deadline, progress=progress)
+    except NotFoundError as error:
+        # Status 1 is an answer about a model (it does not fit); of one that is not there nothing can be answered.
+        raise UsageError(error.message, code=error.code, hint=error.hint) from error
 
 
 def _machine(asked: Asked) -> Machine | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from glowplug.core import units
-from glowplug.core.errors import AccessDeniedError, BadInputError, GlowplugError, NotFoundError, UsageError
+from glowplug.core.errors import AccessDeniedError, BadInputError, GlowplugError, UsageError
 from glowplug.core.printable import one_line
 from glowplug.models.contents import Finding
 
@@ -57,6 +57,12 @@ class Objects:
     findings: tuple[Finding, ...] = ()
 
 
+class _NoDirectoryError(UsageError):
+    """Nothing of that name is here: a slip of the call, and no answer about a model."""
+
+    default_code = "not-found"
+
+
 Address = Directory | Objects
 
 
@@ -85,8 +91,8 @@ def check_size(nbytes: int) -> int:
 def parse(text: str, environ: Mapping[str, str]) -> Address:
     """What MODEL means when it is no size. `environ` gives HOME for `~/`.
 
-    Raises UsageError (`bad-model`, `bad-size` for what is almost one), NotFoundError where a directory is not there,
-    BadInputError where it is a file, AccessDeniedError where it cannot be looked at.
+    Raises UsageError (`bad-model`, `bad-size` for what is almost one; `not-found` where a directory is not there), BadInputError
+    where it is a file, AccessDeniedError where it cannot be looked at.
     """
     if not text.strip() or len(text) > _LONGEST or not text.isprintable():
         raise _bad(text, "it is empty, too long or not printable")
@@ -152,7 +158,7 @@ def _directory(text: str, environ: Mapping[str, str]) -> Directory:
     expanded = f"{environ['HOME']}/{text[2:]}" if text.startswith("~/") and environ.get("HOME") else text
     try:
         return _existing(text, Path(expanded))
-    except NotFoundError:
+    except _NoDirectoryError:
         if text.startswith(("/", "./", "../", "~/")) or text in (".", ".."):
             raise
     if _ALMOST_SIZE.fullmatch(text):
@@ -171,7 +177,7 @@ def _existing(text: str, path: Path) -> Directory:
             f"{shown} cannot be looked at: {error.strerror}", hint="give this user the right to read the directory"
         ) from error
     except (OSError, ValueError) as error:
-        raise NotFoundError(
+        raise _NoDirectoryError(
             f"there is no directory {shown}", hint="check the path; of a bucket, write s3://bucket/prefix"
         ) from error
     if stat.S_ISDIR(mode):

@@ -47,9 +47,9 @@ def read(
 
     `environ` holds endpoint, region and credentials of the store. `progress(done, all)` is called in this thread after each shard.
 
-    Raises UsageError (`bad-model`, `bad-size`, `bad-store-url`), NotFoundError where nothing is there, BadInputError
-    (`no-safetensors`; `bad-model` for one file; more objects than a model has), and AccessDeniedError and UnavailableError as the
-    store does, by the deadline.
+    Raises UsageError (`bad-model`, `bad-size`, `bad-store-url`; `not-found` for a directory that is not there), NotFoundError
+    where a bucket holds nothing there, BadInputError (`no-safetensors`; `bad-model` for one file; more objects than a model has),
+    and AccessDeniedError and UnavailableError as the store does, by the deadline.
     """
     if is_size(source):
         return of_size(parse_size(source), source.strip())

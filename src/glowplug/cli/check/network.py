@@ -152,7 +152,7 @@ def _question(
     size: str | None,
     instance: str | None,
 ) -> Question:
-    """Raises UsageError, NotFoundError (`unknown-instance`)."""
+    """Raises UsageError (`unknown-instance` among its codes)."""
     from glowplug.catalog.instances import instance as machine
     from glowplug.check.question import Question
     from glowplug.models import address
