@@ -27,6 +27,7 @@ TABLES = {
     "neighbours": ("name",),
     "limits": ("name",),
     "prices": ("instance", "region"),
+    "max_pods": ("name",),
 }
 DATED = ("gpus", "instances", "streamer", "limits", "prices")
 ENGINES = ("vllm", "sglang")

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from glowplug.catalog.allocatable import for_workloads
+from glowplug.catalog.instances import instance
 from glowplug.plan import hosting
 from glowplug.plan.hosting import Reading, Streamer
 from tests.plan.known import on, plan
@@ -67,7 +69,9 @@ def test_everything_together() -> None:
 
 def test_pods_share_a_node() -> None:
     machine = on("p5.48xlarge")
-    assert hosting.budget_bytes(machine, 4) == pytest.approx(2048 * GIB * 0.9 / 4)
+    whole = for_workloads(instance("p5.48xlarge")).memory_bytes
+    assert hosting.budget_bytes(machine, 4) == pytest.approx(whole / 4)
+    assert whole < 2048 * GIB * 0.925
     alone, eight = plan(16, "g6.48xlarge", tensor_parallel_size=8), plan(16, "g6.48xlarge", tensor_parallel_size=1)
     assert alone.resources.host_memory_bytes <= 768 * GIB * 0.9
     assert eight.resources.host_memory_bytes <= 768 * GIB * 0.9 / 8

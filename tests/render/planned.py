@@ -12,6 +12,7 @@ from glowplug.render.options import Options
 
 MODEL = "s3://models/llama"
 GIB = 1 << 30
+MIB = 1 << 20
 GUIDE_ENV = {
     "RUNAI_STREAMER_CHUNK_BYTESIZE": "4294967296",
     "RUNAI_STREAMER_S3_REQUEST_TIMEOUT_MS": "3000",

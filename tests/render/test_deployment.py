@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from glowplug.catalog.instances import instance
+from glowplug.catalog.allocatable import allocatable
+from glowplug.catalog.instances import Instance, instance, instances
 from glowplug.manifests import recipe
 from glowplug.plan.outcome import Estimate, Plan, Resources
 from glowplug.render import budget, kinds
 from glowplug.render.options import Compute, Mode
-from tests.render.planned import AUTO, GIB, SGLANG, TENSORRT, of_gpus, one_gpu, options
+from tests.render.planned import AUTO, GIB, MIB, SGLANG, TENSORRT, of_gpus, one_gpu, options
 
 
 def deployment(plan: Plan = AUTO, **given: Any) -> dict[str, Any]:
@@ -87,7 +89,7 @@ def test_every_tuned_value_has_its_reason_above_it() -> None:
         "- --tensor-parallel-size=2": "# the fewest GPUs that hold it",
         "- name: RUNAI_STREAMER_CHUNK_BYTESIZE": "# the chunk that was best",
         "- --model-loader-extra-config=": "# concurrency: one client for each chunk; distributed: the ranks share the reading",
-        'cpu: "43"': "# more.",
+        'cpu: "47"': "# more.",
         "startupProbe:": "# everything compiled). Too short a probe kills every cold start.",
     }.items():
         place = next(number for number, line in enumerate(lines) if line.startswith(value))
@@ -128,7 +130,7 @@ def test_ranks_share_memory_and_one_rank_needs_none() -> None:
 
 
 def test_a_pod_asks_for_its_share_of_the_node() -> None:
-    assert container()["resources"]["requests"] == {"cpu": "43", "memory": "100Gi", "nvidia.com/gpu": "2"}
+    assert container()["resources"]["requests"] == {"cpu": "47", "memory": "100Gi", "nvidia.com/gpu": "2"}
     assert container()["resources"]["limits"] == {"nvidia.com/gpu": "2"}
 
 
@@ -136,21 +138,47 @@ def test_without_an_instance_type_nothing_is_made_up() -> None:
     assert container(of_gpus("l4"))["resources"]["requests"] == {"memory": "100Gi", "nvidia.com/gpu": "2"}
 
 
-@pytest.mark.parametrize("machine", ["g4dn.xlarge", "g6.xlarge", "g5.48xlarge", "p4d.24xlarge", "p5.48xlarge"])
-@pytest.mark.parametrize("needed", [1, 100 * GIB, 10_000 * GIB])
-def test_as_many_pods_as_have_gpus_fit_on_a_node(machine: str, needed: int) -> None:
-    one = instance(machine)
+@pytest.mark.parametrize("one", [one for one in instances() if not one.fractional], ids=lambda one: one.name)
+@pytest.mark.parametrize("needed", [1, 12 * GIB + 1, 100 * GIB, 10_000 * GIB])
+def test_as_many_pods_as_have_gpus_fit_on_a_node(one: Instance, needed: int) -> None:
+    """Beside the daemon sets, on a node as kubelet reports it and Karpenter expects it."""
+    node = allocatable(one)
     for ranks in (1, 2, 4, 8):
         if ranks > one.gpus:
             continue
-        placement = replace(AUTO.placement, instance=machine, tensor_parallel_size=ranks)
+        placement = replace(AUTO.placement, instance=one.name, tensor_parallel_size=ranks)
         plan = replace(AUTO, placement=placement, resources=Resources(needed, 1, 1))
         pods = one.gpus // ranks
-        cpus, memory = budget.cpus(plan, one), budget.memory(plan, one)
-        assert cpus is not None
-        assert 1 <= cpus * pods < one.vcpus
-        assert 0 < memory.gib * pods * GIB < one.memory_bytes
-        assert memory.enough == (memory.gib * GIB >= needed)
+        for engine in (plan, replace(plan, engine="sglang"), replace(TENSORRT, placement=placement)):
+            for mode in Mode:
+                cpu, memory = _requests(container(engine, mode=mode, instance=one))
+                assert 1000 <= cpu * pods <= node.cpu_millis - 500
+                assert 0 < memory * pods <= node.memory_bytes - 768 * MIB
+        found = budget.memory(plan, one)
+        assert found.enough == (found.nbytes >= needed)
+
+
+def _requests(found: dict[str, Any]) -> tuple[int, int]:
+    """CPU in thousandths and memory in bytes."""
+    requests = found["resources"]["requests"]
+    number, unit = re.fullmatch(r"(\d+)([GM]i)", requests["memory"]).groups()  # type: ignore[union-attr] # else it fails
+    return int(requests["cpu"]) * 1000, int(number) * {"Gi": GIB, "Mi": MIB}[unit]
+
+
+@pytest.mark.parametrize(
+    ("needed", "asked", "enough"),
+    [
+        (11 * GIB + 1, "12Gi", True),
+        (12 * GIB + 1, "12289Mi", True),
+        (12 * GIB + 500 * MIB, "12788Mi", True),
+        (13 * GIB, "12Gi", False),
+    ],
+)
+def test_a_small_node_is_used_to_its_end_and_not_beyond(needed: int, asked: str, enough: bool) -> None:
+    """g6.xlarge has 12.52 GiB beside its daemon sets."""
+    placement = replace(AUTO.placement, instance="g6.xlarge", tensor_parallel_size=1)
+    found = budget.memory(replace(AUTO, placement=placement, resources=Resources(needed, 1, 1)), instance("g6.xlarge"))
+    assert (found.quantity, found.enough) == (asked, enough)
 
 
 def test_too_little_memory_is_said() -> None:

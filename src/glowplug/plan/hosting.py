@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from glowplug.catalog.allocatable import for_workloads
+from glowplug.catalog.instances import instance
 from glowplug.catalog.limits import fact
 from glowplug.catalog.releases import version_key
 from glowplug.plan.assumptions import assumed
@@ -103,7 +105,7 @@ def base_bytes(ranks: int) -> float:
 
 
 def budget_bytes(machine: Machine, pods_per_node: int) -> float | None:
-    """Host memory that one pod can have when the node is full of them, None where the machine's memory is not known."""
-    if machine.memory_bytes is None:
+    """Host memory that one pod can ask for when the node is full of them, None where the machine is not known."""
+    if machine.instance is None:
         return None
-    return machine.memory_bytes * assumed("host.share").value / max(1, pods_per_node)
+    return for_workloads(instance(machine.instance)).memory_bytes / max(1, pods_per_node)

@@ -2,6 +2,7 @@
 
 A startup probe that is too short kills every cold start and looks like a broken model; one that is too long only delays the news of
 a really broken one. So the budget is generous: three halves of a pessimistic estimate, and never less than the AWS guide's probe.
+Requests are the other way round: with a little too much a pod stays Pending, so they keep to `catalog/allocatable.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from glowplug.catalog.allocatable import for_workloads
+from glowplug.catalog.gpus import MIB
 from glowplug.catalog.limits import fact
 
 if TYPE_CHECKING:
@@ -19,8 +22,7 @@ if TYPE_CHECKING:
 GIB: Final = 1 << 30
 _MARGIN: Final = 1.5
 _SLOWER_THAN_BEST: Final = 2
-_WHOLE_CPUS: Final = 1
-_SYSTEM_SHARE: Final = 0.1
+_MILLI: Final = 1000
 _SHM_PER_RANK_GIB: Final = 2
 
 
@@ -41,28 +43,41 @@ def startup_seconds(plan: Plan) -> int:
 
 @dataclass(frozen=True)
 class Memory:
-    """GiB that a pod asks for. `enough` is False where the node's share is less than the bound of what loading needs."""
+    """Bytes that a pod asks for. `enough` is False where the node's share is less than the bound of what loading needs."""
 
-    gib: int
-    needed_gib: int
+    nbytes: int
+    needed_bytes: int
     enough: bool
+
+    @property
+    def quantity(self) -> str:
+        """As Kubernetes writes it."""
+        return f"{self.nbytes // GIB}Gi" if self.nbytes % GIB == 0 else f"{self.nbytes // MIB}Mi"
 
 
 def memory(plan: Plan, instance: Instance | None) -> Memory:
-    """The bound of what loading needs, at most this pod's share of the node."""
-    needed = math.ceil(plan.resources.host_memory_bytes / GIB)
+    """The bound of what loading needs in whole GiB, at most this pod's share of what the node has for workloads."""
+    needed = plan.resources.host_memory_bytes
+    asked = _up(needed, GIB)
     if instance is None:
-        return Memory(needed, needed, enough=True)
-    share = math.floor(instance.memory_bytes * fact("plan.host_share").value * _share(plan, instance) / GIB)
-    return Memory(max(min(needed, share), 1), needed, needed <= share)
+        return Memory(asked, needed, enough=True)
+    share = int(for_workloads(instance).memory_bytes * _share(plan, instance))
+    if asked <= share:
+        return Memory(asked, needed, enough=True)
+    if _up(needed, MIB) <= share:
+        return Memory(_up(needed, MIB), needed, enough=True)
+    return Memory(max(share // GIB * GIB, GIB), needed, enough=False)
 
 
 def cpus(plan: Plan, instance: Instance | None) -> int | None:
-    """Whole CPUs: this pod's share by GPUs, after the system has had its own. None where the machine is not known."""
+    """Whole CPUs: this pod's share of what the node has for workloads. None where the machine is not known."""
     if instance is None:
         return None
-    usable = instance.vcpus - max(_WHOLE_CPUS, instance.vcpus * _SYSTEM_SHARE)
-    return max(1, math.floor(usable * _share(plan, instance)))
+    return max(1, math.floor(for_workloads(instance).cpu_millis * _share(plan, instance) / _MILLI))
+
+
+def _up(nbytes: int, unit: int) -> int:
+    return math.ceil(nbytes / unit) * unit
 
 
 def shared_memory_gib(plan: Plan) -> int:

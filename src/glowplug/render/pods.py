@@ -234,11 +234,11 @@ def _memory(options: Options, plan: Plan) -> Any:
     own = plan.why("host_memory_bytes")
     if not found.enough and options.instance is not None:
         short = (
-            f"This pod's share of {options.instance.name}. Loading may need up to {found.needed_gib}Gi: a second pod "
-            "that loads on the node at the same time can run out of memory."
+            f"All that {options.instance.name} has for this pod beside kubelet's share and daemon sets. Loading may need up to "
+            f"{math.ceil(found.needed_bytes / budget.GIB)}Gi: then the node runs out of memory, and kubelet ends the pod."
         )
-        return noted(f"{found.gib}Gi", short)
-    return noted(f"{found.gib}Gi", own or "The most that loading the weights needs of the node's memory.")
+        return noted(found.quantity, short)
+    return noted(found.quantity, own or "The most that loading the weights needs of the node's memory.")
 
 
 def _probes(plan: Plan) -> dict[str, Any]:
