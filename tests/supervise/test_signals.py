@@ -142,7 +142,7 @@ def test_as_pid_1_it_reaps_orphans_and_passes_signals(bare: Machine, signalled: 
         "while (left := [one for one in orphans if os.path.exists(f'/proc/{one}')]) and time.monotonic() < end:\n"
         "    time.sleep(0.05)\n"
         "print('left', left, flush=True)\n"
-        f"time.sleep({60 if signalled else 0})\n"
+        f"for _ in range({1200 if signalled else 0}): time.sleep(0.05)\n"
         "sys.exit(42)"
     )
     inside = [
