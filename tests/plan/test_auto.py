@@ -41,6 +41,29 @@ def test_distributed(engine: str, version: str, ranks: int, distributed: bool, s
     assert found.why("distributed")
 
 
+@pytest.mark.parametrize(("engine", "version"), [("vllm", "0.21.0"), ("sglang", "0.5.23")])
+def test_what_stays_off_is_no_warning(engine: str, version: str) -> None:
+    found = plan(30, engine=engine, engine_version=version, tensor_parallel_size=2)
+    assert "corrupt" in found.why("distributed")
+    assert {one.severity for one in found.findings if one.rule.startswith("distributed-")} == {"info"}
+    assert any("stays off" in one.message for one in found.findings if one.rule == "distributed-corrupts")
+
+
+@pytest.mark.parametrize(
+    ("machine", "said", "not_said"),
+    [
+        (gpus("h100", 8), "is not known", "50 Gbit/s"),
+        ("g6.12xlarge", "50 Gbit/s", "is not known"),
+    ],
+)
+def test_the_reason_of_a_chunk_says_nothing_of_a_network_that_is_not_known(
+    machine: Any, said: str, not_said: str
+) -> None:
+    why = plan(30, machine).why("RUNAI_STREAMER_CHUNK_BYTESIZE")
+    assert said in why
+    assert not_said not in why
+
+
 def test_distributed_needs_room_for_its_buffers() -> None:
     """Two staging buffers of the largest tensor beside the weights, on each GPU."""
     roomy = Model("s3://b/m", 140_000_000_000, largest_tensor_bytes=7 * GIB)
@@ -174,8 +197,17 @@ def test_engines_that_cannot_stream_say_what_to_do_instead() -> None:
             assert not [name for name in found.streaming.env if name.startswith("RUNAI_")]
             assert next(one for one in found.findings if one.rule == "streamer-missing").hint
             assert found.streamer_version is None
-            assert found.estimate.bound == "primary-network"
-            assert found.estimate.nat_cost_usd == pytest.approx(67 * 0.045, abs=0.01)  # copied once, for all ranks
+            assert (found.streaming.chunk_bytes, found.streaming.concurrency, found.resources.connections) == (0, 0, 0)
+            assert "no streamer" in found.why("concurrency")
+            assert found.engine_version in (asked.get("engine_version"), "1.0.0")
+
+
+@pytest.mark.parametrize("nodes", [1, 10])
+def test_a_copy_takes_nobody_knows_how_long_and_costs_the_model_once_a_node(nodes: int) -> None:
+    found = plan(67, engine="tensorrt-llm", tensor_parallel_size=8, nodes=nodes).estimate
+    times = (found.load_seconds_single, found.load_seconds_fleet_nat, found.load_seconds_fleet_endpoint)
+    assert (found.bound, found.network_gbps, times) == ("unknown", 100.0, (None, None, None))
+    assert found.nat_cost_usd == pytest.approx(67 * 0.045 * nodes, abs=0.01)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_plan_always_comes_and_is_consistent(request_: Request) -> None:
         assert not [finding for finding in found.findings if finding.severity == "error"]
     else:
         assert [finding for finding in found.findings if finding.severity == "error"]
-    assert streaming.concurrency >= 1
+    assert (streaming.concurrency >= 1) is (streaming.load_format == "runai_streamer")
     assert request_.profile == "guide" or streaming.concurrency <= 1024
     assert not streaming.distributed or place.tensor_parallel_size > 1
     assert found.resources.host_memory_bytes >= 0

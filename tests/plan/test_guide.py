@@ -97,9 +97,11 @@ def test_tensor_parallelism_divides_the_heads() -> None:
         ("streamer-timeout-ineffective", {"model": 10}, None),
         ("streamer-low-speed-limit", {"model": 10}, None),
         ("xdg-moves-everything", {"model": 10}, None),
-        ("ranks-read-everything", {"model": 67}, {"model": 10}),
+        ("ranks-read-everything", {"model": 67, "engine_version": "0.11.0"}, {"model": 67}),
+        ("ranks-read-everything", {"model": 67, "engine_version": "0.10.0"}, {"model": 10, "engine_version": "0.10.0"}),
         ("distributed-corrupts", {"model": 67}, {"model": 67, "engine_version": "0.22.0"}),
         ("distributed-corrupts", {"model": 67, "engine_version": "v0.20.1"}, {"model": 10}),
+        ("distributed-corrupts", {"model": 67}, {"model": 67, "engine_version": "0.11.0"}),
         ("concurrency-formula", {"model": 67}, {"model": 10}),
         (
             "concurrency-wasted",
@@ -124,6 +126,18 @@ def test_every_finding_of_the_profile_is_explained() -> None:
     said = {rule for one in asked for rule in rules(plan(**one, profile="guide"))}
     assert len(said) > 6
     assert {rule for rule in said if f"`{rule}`" not in page} == set()
+
+
+def test_ranks_that_read_everything_are_counted() -> None:
+    """The guide's `distributed` does nothing in a version that does not know it."""
+    one, other = (plan(67, profile="guide", engine_version=version).estimate for version in ("0.11.0", "0.21.0"))
+    assert one.nat_cost_usd == pytest.approx(2 * 67 * 0.045, abs=0.01)
+    assert other.nat_cost_usd == pytest.approx(67 * 0.045, abs=0.01)
+
+
+def test_a_chunk_that_was_asked_for_is_not_called_the_guides() -> None:
+    found = plan(67, profile="guide", chunk_bytes=8 * 2**30)
+    assert found.why("RUNAI_STREAMER_CHUNK_BYTESIZE") == "as asked for"
 
 
 def test_an_asked_for_size_is_used() -> None:

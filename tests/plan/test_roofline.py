@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from glowplug.catalog.instances import instance
 from glowplug.plan import roofline
+from glowplug.plan.bounds import SAID
 from glowplug.plan.roofline import Path, fleet, single
 from tests.plan.known import plan
 
@@ -77,7 +78,20 @@ def test_ten_pods_of_140_gb_are_at_the_line_of_one_prefix() -> None:
     found = fleet(140e9, 10, 100e9, Path.GATEWAY)
     assert found.bound == "s3-request-rate"
     assert found.seconds == pytest.approx(30.3, abs=0.1)
-    assert fleet(140e9, 10, 100e9, Path.GATEWAY, prefixes=10).bound == "primary-network"
+    assert fleet(140e9, 10, 100e9, Path.GATEWAY, prefixes=10).bound == "streamer"
+    assert fleet(140e9, 10, 50e9, Path.GATEWAY, prefixes=10).bound == "primary-network"
+
+
+@given(st.floats(1, 1e15), st.integers(1, 5000), st.sampled_from(Path))
+def test_no_node_is_faster_than_any_was_seen_to_be(size: float, nodes: int, path: Path) -> None:
+    """Also where the network card is not known."""
+    assert fleet(size, nodes, math.inf, path).seconds >= size / 8.12e9
+
+
+def test_every_limit_has_words() -> None:
+    several = [fleet(1e9, 2, 1e9, path).limits for path in Path]
+    alone = single(1e9, **{**ALONE, "pcie_bytes_per_second": 1e9})
+    assert {name for limits in (*several, alone.limits) for name in limits} == set(SAID)
 
 
 def test_an_interface_endpoint_starts_slow_in_each_zone() -> None:

@@ -23,7 +23,7 @@ VersionKey = tuple[tuple[int, ...], int, int, int]
 
 _VERSION: Final = re.compile(
     r"v?(?P<release>\d{1,9}(?:\.\d{1,9}){0,9})"
-    r"(?:[._-]?(?P<pre>dev|alpha|a|beta|b|preview|pre|rc|c)[._-]?(?P<pre_number>\d{0,9})|[._-]?post[._-]?(?P<post>\d{0,9}))?"
+    r"(?:[._-]?(?P<pre>dev|alpha|a|beta|b|preview|pre|rc|c)[._-]?(?P<pre_number>\d{0,9}))?(?:[._-]?post[._-]?(?P<post>\d{0,9}))?"
 )
 _PRE: Final = {"dev": -4, "alpha": -3, "a": -3, "beta": -2, "b": -2, "preview": -1, "pre": -1, "rc": -1, "c": -1}
 _UNKNOWN: Final = ((10**9,), 0, 0, 0)
@@ -60,9 +60,10 @@ def version_key(text: str) -> VersionKey:
     numbers = [int(number) for number in match["release"].split(".")]
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
+    post = 0 if match["post"] is None else int(match["post"] or 0) + 1
     if match["pre"]:
-        return (tuple(numbers), _PRE[match["pre"]], int(match["pre_number"] or 0), 0)
-    return (tuple(numbers), 0, 0, 0 if match["post"] is None else int(match["post"] or 0) + 1)
+        return (tuple(numbers), _PRE[match["pre"]], int(match["pre_number"] or 0), post)
+    return (tuple(numbers), 0, 0, post)
 
 
 @functools.cache

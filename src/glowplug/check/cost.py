@@ -9,7 +9,7 @@ from glowplug.check.paths import Path, Way
 from glowplug.check.results import Check
 from glowplug.check.words import count, usd
 from glowplug.core.units import format_seconds, format_size
-from glowplug.plan import roofline
+from glowplug.plan import bounds, roofline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,10 +52,11 @@ def fleet(topology: Topology, found: Sequence[Path], question: Question) -> Iter
         for way, load in rows.items()
     }
     instance = question.machine.name if question.machine else None
+    hint = "" if instance else "with --instance TYPE its network card counts too"
     said = f"{format_size(question.size)} on {count(question.nodes, 'node')} at once: {'; '.join(texts)}"
     status: Status = "pass" if taken == {Way.GATEWAY} else "warn"
     yield Check(
-        "fleet", status, said, "", {"nodes": question.nodes, "bytes": question.size, "instance": instance, **evidence}
+        "fleet", status, said, hint, {"nodes": question.nodes, "bytes": question.size, "instance": instance, **evidence}
     )
 
 
@@ -73,13 +74,10 @@ def _load(topology: Topology, found: Sequence[Path], question: Question, way: Wa
 
 
 def _load_said(way: Way, load: roofline.Fleet) -> str:
-    later = (
-        f" ({format_seconds(load.seconds_at_start)} before it has grown)"
-        if load.seconds_at_start > load.seconds
-        else ""
-    )
+    grows = load.seconds_at_start > load.seconds
+    later = f"; {format_seconds(load.seconds_at_start)} before it has grown" if grows else ""
     cost = f"{usd(load.usd)} each time" if load.usd else "free"
-    return f"{_WAYS[way]} {format_seconds(load.seconds)} at best{later}, {cost}"
+    return f"{_WAYS[way]} {format_seconds(load.seconds)} at best ({bounds.SAID[load.bound]}{later}), {cost}"
 
 
 def usd_per_gb(path: Path) -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import sys
 import time
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
 _STREAMED: Final = ("s3://", "gs://", "az://")
 _PATIENCE_SECONDS: Final = 1.0
 _LARGEST_CHUNK: Final = 1 << 40
@@ -156,13 +154,12 @@ def planned(model: str, asked: Asked, environ: Mapping[str, str]) -> Plan:
 
 def request(model: str, asked: Asked, environ: Mapping[str, str]) -> Request:
     """The request in it; reads MODEL unless it is a size or --size is given."""
+    from glowplug.plan import versions
     from glowplug.plan.request import Request
 
     machine = _machine(asked)
-    version, streamer = (
-        _version("--engine-version", asked.engine_version),
-        _version("--streamer-version", asked.streamer_version),
-    )
+    version = None if asked.engine_version is None else versions.engine_version(asked.engine_version, asked.engine)
+    streamer = None if asked.streamer_version is None else versions.streamer_version(asked.streamer_version)
     chunk = None if asked.chunk_size is None else _chunk(asked.chunk_size)
     found = _model(model, asked, environ)
     # What this call used to reach the bucket holds for the bucket; without a reading it may be about anything.
@@ -225,12 +222,6 @@ def _chunk(text: str) -> int:
     if not 1 <= size <= _LARGEST_CHUNK:
         raise UsageError(f"--chunk-size: {text[:80]!r} is not a size between 1 byte and 1 TiB", code="bad-size")
     return size
-
-
-def _version(option: str, text: str | None) -> str | None:
-    if text is not None and not _VERSION.fullmatch(text):
-        raise UsageError(f"{option}: {text[:80]!r} is no version")
-    return text
 
 
 @contextlib.contextmanager

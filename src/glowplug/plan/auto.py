@@ -76,7 +76,7 @@ def streaming(request: Request, machine: Machine, ranks: int, pods: int, loader:
 
 
 def unstreamed(request: Request, ranks: int, loader: Loader) -> Decided:
-    """An engine without a Run:ai loader: its own way, with what can be done instead."""
+    """An engine without a Run:ai loader: its own way, with what can be done instead. Nothing is known of chunks and clients."""
     source = loader.behaviour("load_format").source
     first = loader.first_with("load_format", STREAMER)
     newer = f"{loader.engine} {first} and newer streams from S3; " if first else ""
@@ -87,11 +87,14 @@ def unstreamed(request: Request, ranks: int, loader: Loader) -> Decided:
         newer
         + "copy the model to the node's NVMe (an init container, or a volume that is filled once) and load it from there",
     )
-    reason = Reason("--load-format", "auto", "the engine's own loader is the only one", source)
-    reading = Reading(request.model.weights_bytes, ranks, False, int(fact("streamer.chunk_bytes").value), 1)
-    settings = Streaming("auto", reading.chunk_bytes, 1, False, {}, (), {})
-    memory = Resources(round(min(reading.weights_bytes, 2.0**63) + hosting.base_bytes(ranks)), 0, 0)
-    return Decided(settings, memory, (reason,), (finding,))
+    none = "no streamer: the model is copied to the node's disk, and loaded from there"
+    reasons = (
+        Reason("--load-format", "auto", "the engine's own loader is the only one", source),
+        *(Reason(setting, 0, none, source) for setting in ("chunk_bytes", "concurrency")),
+    )
+    settings = Streaming("auto", 0, 0, False, {}, (), {})
+    memory = Resources(round(request.model.weights_bytes + hosting.base_bytes(ranks)), 0, 0)
+    return Decided(settings, memory, reasons, (finding,))
 
 
 def _about_versions(request: Request, loader: Loader, streamer: Streamer, notes: _Notes) -> None:
@@ -129,7 +132,7 @@ def _distributed(request: Request, machine: Machine, ranks: int, loader: Loader,
         notes.reason("distributed", False, "one rank has nobody to share the reading with", key.source)
         return False
     repeated = f"each of {ranks} ranks reads the whole model"
-    if key.value != "yes":
+    if not loader.shares:
         notes.reason("distributed", False, f"{loader.name} does not know the key", key.source)
         newer = f"use {loader.engine} {loader.first_with('distributed_key', 'yes')} or newer"
         notes.finding(
@@ -139,12 +142,16 @@ def _distributed(request: Request, machine: Machine, ranks: int, loader: Loader,
             newer,
         )
         return False
-    corrupts = list(corruption(loader, "warning"))
-    if corrupts:
+    for unsafe in corruption(loader):
         source = loader.behaviour("distributed_safe").source
         notes.reason("distributed", False, "this version can silently corrupt weights with it", source)
-        notes.findings += corrupts
-        notes.finding("distributed-missing", "info", f"{repeated}, since `distributed` stays off", corrupts[0].hint)
+        notes.finding(
+            unsafe.rule,
+            "info",
+            f"`distributed` stays off: {unsafe.message.replace('`distributed`', 'it')}",
+            unsafe.hint,
+        )
+        notes.finding("distributed-missing", "info", f"{repeated}, since `distributed` stays off", unsafe.hint)
         return False
     staging = fact("streamer.staging_buffers").value * max(
         fact("streamer.staging_bytes_min").value, request.model.largest_tensor_bytes or 0
@@ -179,10 +186,10 @@ def _chunk(request: Request, machine: Machine, rank_bytes: float, streamer: Stre
     smallest = assumed("streamer.chunk_bytes_measured_min")
     large = int(fact("guide.chunk_bytes").value)
     if machine.network_bps is None or machine.network_bps < assumed("network.fast_bits_per_second").value:
-        why = (
-            "half the requests of the default 8 MiB, of which each needs two GETs, and small enough for many clients; "
-            "4 GiB pays on links of 50 Gbit/s and more"
+        slow = (
+            "how fast the network is, is not known" if machine.network_bps is None else "4 GiB pays from 50 Gbit/s on"
         )
+        why = f"half the requests of the default 8 MiB, of which each needs two GETs, and small enough for many clients; {slow}"
         notes.reason(CHUNK, int(smallest.value), why, smallest.source)
         return int(smallest.value)
     chunk = large

@@ -9,25 +9,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from glowplug.catalog.limits import fact
-from glowplug.catalog.releases import newest, release_or_older, releases
 from glowplug.core.units import format_size
 from glowplug.models.contents import Finding
-from glowplug.plan import auto, compiling, guide, hosting, memory, roofline
+from glowplug.plan import auto, compiling, guide, hosting, memory, precision, roofline
 from glowplug.plan.assumptions import assumed
-from glowplug.plan.hosting import Reading, Streamer
-from glowplug.plan.loaders import STREAMER, UNKNOWN, Loader
+from glowplug.plan.bounds import UNKNOWN
+from glowplug.plan.hosting import Reading
+from glowplug.plan.loaders import STREAMER
 from glowplug.plan.outcome import Estimate, Placement, Plan, Reason
 from glowplug.plan.request import Machine
 from glowplug.plan.roofline import Path
+from glowplug.plan.versions import versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from glowplug.plan.auto import Decided
+    from glowplug.plan.hosting import Streamer
+    from glowplug.plan.loaders import Loader
     from glowplug.plan.memory import Fit, Lacking
     from glowplug.plan.outcome import Candidate
     from glowplug.plan.request import Request
-    from glowplug.plan.roofline import Fleet, Load
 
 _FEW_SEQUENCES: Final = 4
 
@@ -41,8 +43,8 @@ def decide(request: Request) -> Plan:
     others = memory.candidates(request.model, lacking, besides=machine.instance)
     placement = _placement(machine, fit, others, request)
     ranks, pods = max(1, min(fit.tensor_parallel_size, machine.gpus)), max(1, placement.pods_per_node)
-    loader = Loader(request.engine, _engine_version(request))
-    streamer = _streamer(request, loader)
+    chosen_versions = versions(request)
+    loader, streamer = chosen_versions.loader, chosen_versions.streamer
     part = _streaming(request, machine, ranks, pods, loader, streamer)
     caches, of_streamer = compiling.split(compiling.variables(request, loader, ranks))
     of_guide = request.profile == "guide"
@@ -69,21 +71,24 @@ def decide(request: Request) -> Plan:
         streaming=part.streaming,
         compile=compiled,
         resources=part.resources,
-        estimate=_estimate(request, machine, ranks, part),
+        estimate=_estimate(request, machine, ranks, part, loader),
         reasons=(
             *chosen,
-            *_version_reasons(request, loader, streamer),
+            *chosen_versions.reasons,
             *([] if of_guide else _placement_reasons(request, machine, fit, tokens)),
             *part.reasons,
             *why_compiled,
         ),
         findings=(
             *request.model.findings,
+            *chosen_versions.findings,
+            *_machine_findings(request, machine, others),
             *_placement_findings(request, machine, fit, others, tokens),
             *part.findings,
             *_nat_findings(request, pods, part),
             *compiling.findings(loader),
         ),
+        asked=request.asked,
     )
 
 
@@ -133,21 +138,6 @@ def _placement(machine: Machine, fit: Fit, others: tuple[Candidate, ...], reques
     )
 
 
-def _engine_version(request: Request) -> str:
-    if request.engine_version is not None:
-        return request.engine_version.strip().lstrip("vV")
-    if request.profile == "guide" and request.engine == "vllm":
-        return guide.ENGINE_VERSION
-    return newest(request.engine).version if releases(request.engine) else UNKNOWN
-
-
-def _streamer(request: Request, loader: Loader) -> Streamer | None:
-    if request.streamer_version is not None:
-        return Streamer(request.streamer_version.strip().lstrip("vV"), inferred=False)
-    known = release_or_older(loader.engine, loader.version) or next(iter(releases(loader.engine)), None)
-    return Streamer(known.newest_streamer) if known and known.newest_streamer else None
-
-
 def _streaming(
     request: Request, machine: Machine, ranks: int, pods: int, loader: Loader, streamer: Streamer | None
 ) -> Decided:
@@ -181,54 +171,44 @@ def _host_findings(machine: Machine, pods: int, needed: int) -> Iterator[Finding
         )
 
 
-def _estimate(request: Request, machine: Machine, ranks: int, part: Decided) -> Estimate:
+def _estimate(request: Request, machine: Machine, ranks: int, part: Decided, loader: Loader) -> Estimate:
     """One pod alone, and one pod on each of the nodes at once."""
-    chosen = part.streaming
-    weights = float(request.model.weights_bytes)
-    streamed = chosen.load_format == STREAMER
-    # Without the streamer the model is copied to the node, once for all ranks.
-    together = chosen.distributed or not streamed
+    gbps = None if machine.network_bps is None else machine.network_bps / 1e9
+    if part.streaming.load_format != STREAMER:
+        # The model is copied to each node, once for all ranks; with which tool and how fast is not the plan's.
+        copied = request.model.weights_bytes * request.nodes / roofline.GB * fact("nat.usd_per_gb").value
+        return Estimate(UNKNOWN, gbps, None, None, None, round(copied, 2))
+    chosen, weights = part.streaming, float(request.model.weights_bytes)
+    together = chosen.distributed and loader.shares
     wire = roofline.wire_bytes(weights, ranks=ranks, distributed=together)
     connections = part.resources.connections
     gets = roofline.gets(wire, chosen.chunk_bytes)
     card = machine.network_bps or float("inf")
     nat = roofline.fleet(wire, request.nodes, card, Path.NAT, gets_per_node=gets, connections_per_node=connections)
     gateway = roofline.fleet(wire, request.nodes, card, Path.GATEWAY, gets_per_node=gets)
-    alone: Load | Fleet = roofline.fleet(wire, 1, card, Path.GATEWAY, gets_per_node=gets)
-    if streamed:
-        alone = roofline.single(
-            weights,
-            ranks=ranks,
-            distributed=together,
-            chunk_bytes=chosen.chunk_bytes,
-            connections=connections,
-            network_bps=machine.network_bps,
-            pcie_bytes_per_second=machine.pcie_bytes_per_second,
-        )
     cost = round(nat.usd, 2)
-    if machine.network_bps is None:
+    if gbps is None:
         return Estimate(UNKNOWN, None, None, None, None, cost)
+    alone = roofline.single(
+        weights,
+        ranks=ranks,
+        distributed=together,
+        chunk_bytes=chosen.chunk_bytes,
+        connections=connections,
+        network_bps=machine.network_bps,
+        pcie_bytes_per_second=machine.pcie_bytes_per_second,
+    )
+    by_nat, by_gateway = (alone if alone.seconds >= one.seconds else one for one in (nat, gateway))
     return Estimate(
         bound=alone.bound,
-        network_gbps=machine.network_bps / 1e9,
+        network_gbps=gbps,
         load_seconds_single=round(alone.seconds, 2),
-        load_seconds_fleet_nat=round(max(alone.seconds, nat.seconds), 2),
-        load_seconds_fleet_endpoint=round(max(alone.seconds, gateway.seconds), 2),
+        load_seconds_fleet_nat=round(by_nat.seconds, 2),
+        load_seconds_fleet_endpoint=round(by_gateway.seconds, 2),
         nat_cost_usd=cost,
+        bound_fleet_nat=by_nat.bound,
+        bound_fleet_endpoint=by_gateway.bound,
     )
-
-
-def _version_reasons(request: Request, loader: Loader, streamer: Streamer | None) -> Iterator[Reason]:
-    if request.engine_version is None and loader.version != UNKNOWN:
-        why = "the guide's" if request.profile == "guide" and request.engine == "vllm" else "the newest known"
-        yield Reason("--engine-version", loader.version, why, "glowplug's catalogue of releases")
-    if streamer is not None and streamer.inferred and loader.streams:
-        yield Reason(
-            "--streamer-version",
-            streamer.version,
-            f"inferred: the newest when {loader.name} was released; images install it unpinned: ask the image",
-            "glowplug's catalogue of releases",
-        )
 
 
 def _placement_reasons(request: Request, machine: Machine, fit: Fit, tokens: int) -> Iterator[Reason]:
@@ -253,6 +233,19 @@ def _placement_reasons(request: Request, machine: Machine, fit: Fit, tokens: int
     )
 
 
+def _machine_findings(request: Request, machine: Machine, others: tuple[Candidate, ...]) -> Iterator[Finding]:
+    """What the machine cannot do, however large it is."""
+    if machine.fractional:
+        yield Finding(
+            "instance-unfit",
+            "warning",
+            f"{machine.name} has a part of a GPU, which EC2 counts as none: Karpenter and EKS Auto Mode make no such node for a "
+            "pod that asks for a GPU",
+            f"the cheapest whole GPU that it fits on is {others[0].instance}" if others else "",
+        )
+    yield from precision.findings(request.model, machine.capability)
+
+
 def _placement_findings(
     request: Request, machine: Machine, fit: Fit, others: tuple[Candidate, ...], tokens: int
 ) -> Iterator[Finding]:
@@ -263,6 +256,13 @@ def _placement_findings(
             "tensor-parallel-too-large",
             "error",
             f"tensor parallel {ranks} needs {ranks} GPUs in one node; {machine.name} has {machine.gpus}",
+        )
+    if request.tensor_parallel_size is not None and ranks > 1 and not (shape and shape.heads):
+        yield Finding(
+            "tensor-parallel-unchecked",
+            "info",
+            f"how many attention heads the model has is not known: tensor parallel {ranks} has to divide them",
+            "of a model that it can read, plan takes them from config.json",
         )
     if not memory.divides(shape, ranks):
         heads = f"{shape.heads} attention heads and {shape.kv_heads} KV heads" if shape else "the attention heads"

@@ -92,7 +92,10 @@ def reasons(request: Request, settings: Streaming, ranks: int) -> Iterator[Reaso
     yield Reason("concurrency", settings.concurrency, formula, SOURCE)
     with_ranks = "tensor parallelism is used" if settings.distributed else "no tensor parallelism, so it is left out"
     yield Reason("distributed", settings.distributed, with_ranks, SOURCE)
-    yield Reason(CHUNK, settings.env[CHUNK], "the chunk that was best in AWS's measurements", SOURCE)
+    if request.chunk_bytes is None:
+        yield Reason(CHUNK, settings.env[CHUNK], "the chunk that was best in AWS's measurements", SOURCE)
+    else:
+        yield Reason(CHUNK, settings.env[CHUNK], "as asked for", "--chunk-size")
     yield Reason(TIMEOUT, settings.env[TIMEOUT], "meant to retry slow answers sooner", SOURCE)
     yield Reason(LOW_SPEED, settings.env[LOW_SPEED], "meant to retry slow transfers", SOURCE)
     yield Reason("XDG_CACHE_HOME", request.cache_root, "moves the compile cache to the volume", SOURCE)
@@ -114,13 +117,17 @@ def findings(
         f"{LOW_SPEED} counts for each connection: where many share a slow link, all are aborted and the download fails",
         "profile auto leaves it out",
     )
-    if ranks > 1:
+    if ranks > 1 and not loader.shares:
+        newer = loader.first_with("distributed_key", "yes")
         yield Finding(
             "ranks-read-everything",
-            "info",
-            f"without `distributed` rank 0 does not broadcast, as the guide has it: each of {ranks} ranks reads everything",
+            "warning",
+            f"{loader.name} does not know `distributed`, and without it rank 0 does not broadcast, as the guide has it: each of "
+            f"{ranks} ranks reads everything",
+            f"use {loader.engine} {newer} or newer",
         )
-        yield from corruption(loader, "warning")
+    if ranks > 1 and loader.shares:
+        yield from corruption(loader)
     yield from _concurrency_findings(request, settings, streamer)
     yield Finding(
         "xdg-moves-everything",
@@ -137,7 +144,7 @@ def findings(
         )
 
 
-def corruption(loader: Loader, severity: Any) -> Iterator[Finding]:
+def corruption(loader: Loader) -> Iterator[Finding]:
     """`distributed-corrupts` for an engine that hands out buffers which are overwritten later."""
     safe = loader.behaviour("distributed_safe")
     if safe.value != "no":
@@ -145,7 +152,7 @@ def corruption(loader: Loader, severity: Any) -> Iterator[Finding]:
     fixed = loader.first_with("distributed_safe", "yes")
     yield Finding(
         "distributed-corrupts",
-        severity,
+        "warning",
         f"`distributed` with {loader.name} can silently corrupt models that hold tensors back while loading "
         f"({safe.source})",
         f"use {loader.engine} {fixed} or newer"

@@ -1,6 +1,6 @@
 """What an engine's weight loader understands, by version. Data: data/loaders.csv.
 
-The table explains and gives defaults. A version that it does not know is treated like the newest one it does know.
+The table explains and gives defaults. A version that the catalogue does not have is treated like the one in `Loader.known`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from glowplug.core.tables import Row, table
 
 STREAMER: Final = "runai_streamer"
 UNKNOWN: Final = "unknown"
+PUBLISHED: Final = {"tensorrt-llm": "1.0.0"}
+"""A version that the engine's own documentation deploys, for engines whose releases the catalogue does not list."""
 _PACKAGE: Final = "glowplug.plan"
 
 
@@ -26,15 +28,16 @@ class Behaviour:
 
 @dataclass(frozen=True)
 class Loader:
-    """The loader of one engine in one version."""
+    """The loader of one engine in one version, which behaves like `known` ("": like itself)."""
 
     engine: str
     version: str
+    known: str = ""
 
     def behaviour(self, name: str) -> Behaviour:
         """What the table says of a behaviour in this version."""
         for row in table(_PACKAGE, "loaders"):
-            if row["engine"] == self.engine and row["behaviour"] == name and _holds(row, self.version):
+            if row["engine"] == self.engine and row["behaviour"] == name and _holds(row, self.known or self.version):
                 return Behaviour(row["value"], row["source"])
         return Behaviour()
 
@@ -47,6 +50,11 @@ class Loader:
     def streams(self) -> bool:
         """Whether there is a Run:ai loader."""
         return self.behaviour("load_format").value == STREAMER
+
+    @property
+    def shares(self) -> bool:
+        """Whether it knows `distributed`, by which the ranks share the reading."""
+        return self.behaviour("distributed_key").value == "yes"
 
     def first_with(self, name: str, value: str) -> str:
         """The first version in which a behaviour has this value, "" for none."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from glowplug.catalog.instances import instances
 from glowplug.catalog.limits import fact
+from glowplug.plan import precision
 from glowplug.plan.assumptions import assumed
 from glowplug.plan.outcome import Candidate
 from glowplug.plan.request import Machine
@@ -158,10 +159,12 @@ def smallest(model: Model, machine: Machine, lacking: Lacking) -> Fit:
 
 
 def candidates(model: Model, lacking: Lacking, *, besides: str | None = None) -> tuple[Candidate, ...]:
-    """The cheapest machine of each family that the model fits on, cheapest first; those without a price come last, by size."""
+    """The cheapest machine of each family that the model fits on, cheapest first; those without a price come last, by size. Only
+    GPUs that have the weights' number formats.
+    """
     best: dict[str, tuple[Instance, Fit]] = {}
     for one in sorted(_whole(), key=_cost):
-        if one.family in best or one.name == besides:
+        if one.family in best or one.name == besides or not precision.native(model, one.gpu.capability):
             continue
         fit = smallest(model, Machine.of_instance(one), lacking)
         if fit.fits:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from glowplug.plan.bounds import UNKNOWN
+
 if TYPE_CHECKING:
     from glowplug.models.contents import Finding, Model
 
@@ -37,8 +39,9 @@ class Placement:
 
 @dataclass(frozen=True)
 class Streaming:
-    """How the weights come. `args` are the engine's arguments, each one word (`--load-format=runai_streamer`), without tensor
-    parallelism; `extra_config` is the object inside `--model-loader-extra-config`, which `args` holds as compact JSON."""
+    """How the weights come; `chunk_bytes` and `concurrency` are 0 where nothing is streamed. `args` are the engine's arguments,
+    each one word (`--load-format=runai_streamer`), without tensor parallelism; `extra_config` is the object inside
+    `--model-loader-extra-config`, which `args` holds as compact JSON."""
 
     load_format: str
     chunk_bytes: int
@@ -71,9 +74,10 @@ class Resources:
 @dataclass(frozen=True)
 class Estimate:
     """What bounds the load of one node (`primary-network`, `s3-request-rate`, `s3-connections`, `streamer`, `pcie`; `unknown` for
-    GPUs without an instance type), and how long it takes at best: one pod alone, and one pod on each of the plan's nodes at once,
-    through one NAT gateway or through a gateway endpoint for S3. Gbit/s of the first network card, seconds, US dollars for the
-    bytes that NAT processes; Gbit/s and seconds are None where the network is not known."""
+    GPUs without an instance type, and for engines that do not stream), and how long it takes at best: one pod alone, and one pod on
+    each of the plan's nodes at once, through one NAT gateway or through a gateway endpoint for S3, each with its own bound. Gbit/s
+    of the first network card, seconds, US dollars for the bytes that NAT processes; Gbit/s and seconds are None where they are not
+    known."""
 
     bound: str
     network_gbps: float | None
@@ -81,6 +85,8 @@ class Estimate:
     load_seconds_fleet_nat: float | None
     load_seconds_fleet_endpoint: float | None
     nat_cost_usd: float | None
+    bound_fleet_nat: str = UNKNOWN
+    bound_fleet_endpoint: str = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,8 @@ class Reason:
 
 @dataclass(frozen=True)
 class Plan:
-    """All of it. `profile` is `guide` or `auto`; `engine_version` is the one that was planned for."""
+    """All of it. `profile` is `guide` or `auto`; `engine_version` is the one that was planned for; `asked` is what the caller had
+    decided, as options of the command line."""
 
     profile: str
     engine: str
@@ -112,6 +119,7 @@ class Plan:
     estimate: Estimate
     reasons: tuple[Reason, ...] = ()
     findings: tuple[Finding, ...] = ()
+    asked: dict[str, str] = field(default_factory=dict)
 
     def why(self, setting: str) -> str:
         """The reason of one setting in a sentence, "" where it has none."""

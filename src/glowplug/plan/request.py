@@ -20,6 +20,7 @@ _STREAMED: Final = ("s3", "gs", "az")
 @dataclass(frozen=True)
 class Machine:
     """One node. Bytes, and bit/s of the network card that S3 traffic uses; None where a GPU was named without an instance type.
+    `capability` is the GPU's, `sm_90`.
 
     A fractional instance (EC2 counts 0 GPUs) has one GPU here, of the memory of its part.
     """
@@ -32,6 +33,8 @@ class Machine:
     memory_bytes: int | None = None
     network_bps: float | None = None
     pcie_bytes_per_second: float | None = None
+    capability: str = ""
+    fractional: bool = False
 
     @classmethod
     def of_instance(cls, one: Instance) -> Machine:
@@ -45,12 +48,14 @@ class Machine:
             memory_bytes=one.memory_bytes,
             network_bps=one.primary_network_bps,
             pcie_bytes_per_second=one.pcie_bytes_per_second,
+            capability=one.gpu.capability,
+            fractional=one.fractional,
         )
 
     @classmethod
     def of_gpus(cls, gpu: Gpu, count: int) -> Machine:
         """So many GPUs of a kind, whatever they are in."""
-        return cls(f"{count} × {gpu.name}", None, gpu.name, count, gpu.memory_bytes)
+        return cls(f"{count} × {gpu.name}", None, gpu.name, count, gpu.memory_bytes, capability=gpu.capability)
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,21 @@ class Request:
     region: str = ""
     unsigned: bool = False
     cache_root: str = CACHE_ROOT
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """What was decided by the caller, the model and the machine aside, as options of the command line."""
+        options = {
+            "--profile": None if self.profile == PROFILES[-1] else self.profile,
+            "--engine": None if self.engine == ENGINES[0] else self.engine,
+            "--engine-version": self.engine_version,
+            "--streamer-version": self.streamer_version,
+            "--tp": self.tensor_parallel_size,
+            "--max-model-len": self.max_model_len,
+            "--chunk-size": self.chunk_bytes,
+            "--nodes": None if self.nodes == 1 else self.nodes,
+        }
+        return {name: str(value) for name, value in options.items() if value is not None}
 
     @property
     def scheme(self) -> str:

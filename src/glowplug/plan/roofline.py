@@ -80,12 +80,13 @@ def fleet(
 
     `machine` is an instance type, or the bit/s of the network card that S3 traffic uses. `nats` NAT gateways share the nodes
     evenly; `zones` is in how many availability zones an interface endpoint stands; `prefixes` over how many of S3's partitions
-    the requests spread. `gets_per_node` is 8 MiB requests where not given.
+    the requests spread. `gets_per_node` is 8 MiB requests where not given. No node is faster than the streamer was ever seen to be.
     """
     card = machine if isinstance(machine, (int, float)) else _card(machine, path)
     everything = bytes_per_node * nodes
     gets = nodes * (bytes_per_node / fact("streamer.crt_part_bytes").value if gets_per_node is None else gets_per_node)
     limits = {
+        "streamer": bytes_per_node / fact("streamer.bytes_per_second_seen").value,
         "primary-network": bytes_per_node * _BITS / card if card else math.inf,
         "s3-request-rate": gets / (fact("s3.get_per_second_per_prefix").value * prefixes),
     }

@@ -5,34 +5,26 @@ Plain characters only, so that it reads the same in a log. Colour adds nothing t
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from glowplug.core.errors import UsageError
 from glowplug.core.printable import one_line
 from glowplug.core.units import format_seconds, format_size
-from glowplug.models.address import is_size, parse_size
-from glowplug.plan.loaders import UNKNOWN, Loader
+from glowplug.models.address import is_size
+from glowplug.plan import bounds, following
+from glowplug.plan.loaders import Loader
 from glowplug.plan.request import CACHE_ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from glowplug.models.contents import Finding
-    from glowplug.plan.outcome import Plan
+    from glowplug.plan.outcome import Estimate, Plan
 
 _WIDTH: Final = 110
 _LABEL: Final = 11
 _TENSOR_PARALLEL: Final = {"sglang": "--tp-size", "tensorrt-llm": "--tp_size"}
-_BOUNDS: Final = {
-    "primary-network": "the network card bounds it",
-    "streamer": "nobody has published a faster load by the streamer",
-    "s3-connections": "the connections to S3 bound it",
-    "s3-request-rate": "S3's request rate for one prefix bounds it",
-    "pcie": "the way from host to GPU bounds it",
-}
 _SEVERITIES: Final = {"error": 31, "warning": 33, "info": 36}
 _ANSWERS: Final = {"fits": 32, "NO FIT": 31}
 _WORST_FIRST: Final = ("error", "warning", "info")
@@ -77,27 +69,33 @@ def _figures(plan: Plan) -> Iterator[str]:
     else:
         yield from _row("NO FIT", f"not with {ranks}; see below")
     if guess.load_seconds_single is not None:
-        bound = _BOUNDS.get(guess.bound, guess.bound)
+        bound = bounds.SAID[guess.bound]
         card = f" ({guess.network_gbps:g} Gbit/s)" if guess.bound == "primary-network" else ""
         yield from _row("load", f"{format_seconds(guess.load_seconds_single)} at best: {bound}{card}")
     if guess.load_seconds_fleet_nat is not None and guess.load_seconds_fleet_endpoint is not None:
         nodes = "1 node" if plan.nodes == 1 else f"{plan.nodes} nodes"
         yield from _row(
             nodes,
-            f"{format_seconds(guess.load_seconds_fleet_nat)} through one NAT gateway, ${guess.nat_cost_usd:.2f}; "
-            f"{format_seconds(guess.load_seconds_fleet_endpoint)} through a gateway endpoint for S3, no charge",
+            f"{format_seconds(guess.load_seconds_fleet_nat)} through one NAT gateway{_other(guess, guess.bound_fleet_nat)}, "
+            f"${guess.nat_cost_usd:.2f}; {format_seconds(guess.load_seconds_fleet_endpoint)} through a gateway endpoint for "
+            f"S3{_other(guess, guess.bound_fleet_endpoint)}, no charge",
         )
     elif guess.nat_cost_usd is not None:
-        yield from _row("NAT", f"${guess.nat_cost_usd:.2f} for each load; the network of this machine is not known")
+        network = guess.network_gbps is None
+        why = "the network of this machine is not known" if network else "how fast the model is copied is not known"
+        yield from _row("NAT", f"${guess.nat_cost_usd:.2f} for each load; {why}")
     needs = plan.resources
-    yield from _row(
-        "needs",
-        f"at most {format_size(needs.host_memory_bytes)} of host memory, {needs.connections:,} connections, "
-        f"{needs.file_descriptors:,} open files a process",
-    )
+    streamed = f", {needs.connections:,} connections, {needs.file_descriptors:,} open files a process"
+    memory = f"at most {format_size(needs.host_memory_bytes)} of host memory"
+    yield from _row("needs", memory + (streamed if needs.connections else ""))
     if place.candidates:
         also = ", ".join(f"{one.instance} (TP {one.tensor_parallel_size})" for one in place.candidates)
         yield from _row("also on", also)
+
+
+def _other(guess: Estimate, bound: str) -> str:
+    """What bounds several nodes, where it is not what bounds one."""
+    return "" if bound == guess.bound else f" ({bounds.SAID[bound]})"
 
 
 def _arguments(plan: Plan) -> Iterator[str]:
@@ -151,46 +149,11 @@ def _rank(finding: Finding) -> int:
 
 def _next(plan: Plan) -> Iterator[str]:
     yield _style("next", 1)
-    place = plan.placement
-    named = "://" in plan.model.source
-    model = plan.model.source if named else "s3://BUCKET/PREFIX"
-    size = "" if named and plan.model.shards is not None else f" --size {_size(plan)}"
-    rest = "".join(f" {option}" for option in _options(plan))
-    if not place.fits:
-        if place.candidates:
-            yield f"  glowplug plan {shlex.quote(one_line(model))}{size} --instance {place.candidates[0].instance}{rest}"
-        else:
-            yield "  choose a smaller or quantised model, or an engine layout over several nodes"
-        return
-    machine = (
-        f"--instance {place.instance}" if place.instance else f"--gpu {place.gpu} --gpu-count {place.gpus_per_node}"
-    )
-    yield f"  glowplug render deployment {shlex.quote(one_line(model))}{size} {machine}{rest}"
-
-
-def _options(plan: Plan) -> Iterator[str]:
-    """What else was asked for, as options."""
-    reasons = {reason.setting: reason.source for reason in plan.reasons}
-    if plan.profile != "auto":
-        yield f"--profile {plan.profile}"
-    if plan.engine != "vllm":
-        yield f"--engine {plan.engine}"
-    if "--engine-version" not in reasons and plan.engine_version != UNKNOWN:
-        yield f"--engine-version {plan.engine_version}"
-    if plan.streamer_version and "--streamer-version" not in reasons:
-        yield f"--streamer-version {plan.streamer_version}"
-    if plan.placement.fits and reasons.get("--tensor-parallel-size") == "--tp":
-        yield f"--tp {plan.placement.tensor_parallel_size}"
-    if plan.nodes > 1:
-        yield f"--nodes {plan.nodes}"
-
-
-def _size(plan: Plan) -> str:
-    """The size as somebody wrote it, where the model was given as one."""
-    source, weights = plan.model.source, plan.model.weights_bytes
-    with contextlib.suppress(UsageError):
-        return source if is_size(source) and parse_size(source) == weights else str(weights)
-    return str(weights)
+    words = following.words(plan)
+    if words:
+        yield f"  {shlex.join(one_line(word) for word in words)}"
+    else:
+        yield "  choose a smaller or quantised model, or an engine layout over several nodes"
 
 
 def _setting(setting: str, why: str) -> Iterator[str]:
