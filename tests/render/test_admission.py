@@ -530,19 +530,139 @@ def test_namespaces_without_the_label_are_not_bound(kube_server: kube.Server) ->
     assert _made(kube_server.admin, pod) == ""
 
 
+# ---- ways round a host path, in both modes
+
+
+def _of_engine(**context: Any) -> Change:
+    def change(pod: dict[str, Any]) -> None:
+        _engine(pod)["securityContext"].update(context)
+
+    return change
+
+
+def _of_pod(**fields: Any) -> Change:
+    def change(pod: dict[str, Any]) -> None:
+        pod["spec"].update(fields)
+
+    return change
+
+
+def _in_init_container(**context: Any) -> Change:
+    return _init_container({"name": recipe.CACHE_VOLUME, "mountPath": "/c"}, securityContext=context)
+
+
+_PRIVILEGED = "no container is privileged: it could mount the node's disks"
+_CAPABILITIES = "capabilities are those of Pod Security's baseline, IPC_LOCK, SYS_NICE and SYS_PTRACE"
+WAYS_ROUND: dict[str, tuple[Change, str]] = {
+    "a privileged engine": (_of_engine(privileged=True, allowPrivilegeEscalation=True), _PRIVILEGED),
+    "a privileged init container": (_in_init_container(privileged=True), _PRIVILEGED),
+    "the node's processes": (_of_pod(hostPID=True), "hostPID is off: "),
+    "the node's shared memory": (_of_pod(hostIPC=True), "hostIPC is off: "),
+    "the right to mount": (_of_engine(capabilities={"add": ["SYS_ADMIN"]}), _CAPABILITIES),
+    "the right to open files by handle": (
+        _of_engine(capabilities={"add": ["IPC_LOCK", "DAC_READ_SEARCH"]}),
+        _CAPABILITIES,
+    ),
+    "all rights": (_of_engine(capabilities={"drop": ["ALL"], "add": ["ALL"]}), _CAPABILITIES),
+    "a right of an init container": (_in_init_container(capabilities={"add": ["SYS_MODULE"]}), _CAPABILITIES),
+}
+STILL_ALLOWED: dict[str, Change] = {
+    "the host's network, as EFA and NCCL have it": _of_pod(hostNetwork=True),
+    "pinned memory, as RDMA has it": _of_engine(capabilities={"add": ["IPC_LOCK", "SYS_NICE"]}),
+    "no context at all": lambda pod: _engine(pod).pop("securityContext"),
+    "privileges that are denied": _of_engine(privileged=False),
+}
+
+
+@pytest.mark.parametrize(("change", "sentence"), WAYS_ROUND.values(), ids=WAYS_ROUND.keys())
+def test_there_is_no_way_round(mode: Mode, kube_server: kube.Server, change: Change, sentence: str) -> None:
+    pod = _workload(mode)
+    change(pod)
+    assert _denied(policies.HOST_PATHS, sentence) in _made(kube_server.admin, pod)
+
+
+@pytest.mark.parametrize("change", STILL_ALLOWED.values(), ids=STILL_ALLOWED.keys())
+def test_what_engines_need_is_still_allowed(mode: Mode, kube_server: kube.Server, change: Change) -> None:
+    pod = _workload(mode)
+    change(pod)
+    assert _made(kube_server.admin, pod) == ""
+
+
+# ---- pods that were there before their namespace joined
+
+
+@pytest.fixture
+def earlier(mode: Mode, kube_server: kube.Server) -> Iterator[dict[str, Any]]:
+    """A pod with everything that the policy refuses, made while its namespace had not joined, which it then does."""
+    admin = kube_server.admin
+    namespace = f"joins-{mode.value}"
+    kube_server.make_namespace(namespace, {"pod-security.kubernetes.io/enforce": "privileged"})
+    pod = _pod(namespace, [{"name": "x", "hostPath": {"path": "/etc"}}])
+    pod["metadata"]["finalizers"] = ["glowplug.test/held"]
+    pod["spec"]["hostPID"] = True
+    pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    admin.create(pod)
+    joined = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    admin.patch(joined, {"metadata": {"labels": {policies.WORKLOADS_LABEL: "true"}}})
+    wait_for(
+        SECONDS,
+        "the namespace has joined",
+        lambda: _is_refused(admin, {**pod, "metadata": {"name": "new", "namespace": namespace}}),
+    )
+    try:
+        yield pod
+    finally:
+        admin.patch(pod, {"metadata": {"finalizers": None}})
+        admin.delete(pod)
+        admin.patch(joined, {"metadata": {"labels": {policies.WORKLOADS_LABEL: None}}})
+
+
+def test_earlier_pods_can_be_labelled_and_let_go(earlier: dict[str, Any], kube_server: kube.Server) -> None:
+    admin = kube_server.admin
+    admin.patch(earlier, {"metadata": {"labels": {"seen": "true"}}}, dry_run=True)
+    admin.patch(earlier, {"metadata": {"finalizers": None}}, dry_run=True)
+
+
+def test_earlier_pods_can_be_debugged_without_privileges(earlier: dict[str, Any], kube_server: kube.Server) -> None:
+    _debug(kube_server.admin, earlier, {"name": "debug", "image": "i:1"})
+    with pytest.raises(kube.RefusedError, match="no container is privileged"):
+        _debug(kube_server.admin, earlier, {"name": "debug", "image": "i:1", "securityContext": {"privileged": True}})
+
+
+# ---- debugging
+
+
+def _debug(admin: kube.Client, pod: dict[str, Any], container: dict[str, Any]) -> None:
+    admin.patch(pod, {"spec": {"ephemeralContainers": [container]}}, subresource="ephemeralcontainers", dry_run=True)
+
+
+@pytest.fixture
+def running(mode: Mode, kube_server: kube.Server) -> Iterator[dict[str, Any]]:
+    pod = _workload(mode)
+    kube_server.admin.create(pod)
+    yield pod
+    kube_server.admin.delete(pod)
+
+
 @pytest.mark.parametrize("mode", [Mode.NODE], indirect=True)
 @pytest.mark.parametrize("volume", [recipe.STORE_VOLUME, recipe.OUTBOX_VOLUME])
-def test_a_debugging_container_mounts_nothing_of_the_node(mode: Mode, kube_server: kube.Server, volume: str) -> None:
-    admin = kube_server.admin
-    pod = _workload(mode)
-    admin.create(pod)
-    try:
-        debugger = {"name": "debug", "image": "i:1", "volumeMounts": [{"name": recipe.CACHE_VOLUME, "mountPath": "/x"}]}
-        admin.patch(pod, {"spec": {"ephemeralContainers": [debugger]}}, subresource="ephemeralcontainers", dry_run=True)
-        debugger["volumeMounts"] = [{"name": volume, "mountPath": "/x", "readOnly": True}]
-        with pytest.raises(kube.RefusedError, match="a debugging container mounts nothing of the node"):
-            admin.patch(
-                pod, {"spec": {"ephemeralContainers": [debugger]}}, subresource="ephemeralcontainers", dry_run=True
-            )
-    finally:
-        admin.delete(pod)
+def test_a_debugging_container_mounts_nothing_of_the_node(
+    running: dict[str, Any], kube_server: kube.Server, volume: str
+) -> None:
+    debugger = {"name": "debug", "image": "i:1", "volumeMounts": [{"name": recipe.CACHE_VOLUME, "mountPath": "/x"}]}
+    _debug(kube_server.admin, running, debugger)
+    debugger["volumeMounts"] = [{"name": volume, "mountPath": "/x", "readOnly": True}]
+    with pytest.raises(kube.RefusedError, match="a debugging container mounts nothing of the node"):
+        _debug(kube_server.admin, running, debugger)
+
+
+@pytest.mark.parametrize(
+    ("context", "sentence"),
+    [({"privileged": True}, _PRIVILEGED), ({"capabilities": {"add": ["SYS_ADMIN"]}}, _CAPABILITIES)],
+)
+def test_a_debugging_container_is_no_way_round(
+    running: dict[str, Any], kube_server: kube.Server, context: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(kube.RefusedError) as caught:
+        _debug(kube_server.admin, running, {"name": "debug", "image": "i:1", "securityContext": context})
+    assert _denied(policies.HOST_PATHS, sentence) in caught.value.message

@@ -19,6 +19,25 @@ WORKLOADS_LABEL: Final = "glowplug.dev/workloads"
 DOMAIN_LABEL: Final = "glowplug.dev/domain"
 _OWN: Final = "glowplug.dev/"
 _API: Final = "admissionregistration.k8s.io/v1"
+# Pod Security's baseline; then what RDMA pins memory with, what binds threads to cores, what debuggers attach by in their own pod.
+_CAPABILITIES: Final = (
+    "AUDIT_WRITE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "MKNOD",
+    "NET_BIND_SERVICE",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+    "IPC_LOCK",
+    "SYS_NICE",
+    "SYS_PTRACE",
+)
 _KEPT: Final = ("podCIDR", "podCIDRs", "providerID", "unschedulable")
 
 
@@ -108,23 +127,75 @@ def _nodes(options: Options, users: list[str]) -> dict[str, Any]:
 
 def _host_paths(options: Options) -> dict[str, Any]:
     where = nvme(options)
-    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"]}
+    pods = {"apiGroups": [""], "apiVersions": ["v1"]}
+    variables, validations = _shared_rules(where) if options.mode is Mode.SHARED else _node_rules(where)
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [{**pods, "resources": ["pods", "pods/ephemeralcontainers"]}]},
+        "matchConstraints": {
+            "resourceRules": [
+                noted(
+                    {**pods, "operations": ["CREATE"], "resources": ["pods"]},
+                    "What is asked about here can never be changed in a pod. Pods that were there before keep running, and their "
+                    "labels and finalizers can still be changed.",
+                ),
+                noted(
+                    {**pods, "operations": ["UPDATE"], "resources": ["pods/ephemeralcontainers"]},
+                    "But for debugging containers, which are added later: of such a request only they are looked at.",
+                ),
+            ]
+        },
         "variables": [
+            {"name": "created", "expression": "request.operation == 'CREATE'"},
             {"name": "hostPaths", "expression": "object.spec.?volumes.orValue([]).filter(v, has(v.hostPath))"},
-            *(_shared_rules(where)[0] if options.mode is Mode.SHARED else _node_rules(where)[0]),
+            {"name": "debuggers", "expression": "object.spec.?ephemeralContainers.orValue([])"},
+            {
+                "name": "containers",
+                "expression": "variables.created ? object.spec.containers + object.spec.?initContainers.orValue([]) : []",
+            },
+            *variables,
         ],
-        "validations": _shared_rules(where)[1] if options.mode is Mode.SHARED else _node_rules(where)[1],
+        "validations": [
+            *validations,
+            *_no_way_round(),
+        ],
     }
+
+
+def _no_way_round() -> list[Any]:
+    """What Pod Security's `baseline` refuses and a host path would be reached by; the namespace has to be `privileged` for its one
+    host path. Host network stays allowed: EFA and NCCL are used with it."""
+    contexts = "c.?securityContext"
+    capabilities = f"{contexts}.?capabilities.?add.orValue([])"
+    allowed = ", ".join(f"'{name}'" for name in _CAPABILITIES)
+
+    def all_containers(holds: str) -> str:
+        return f"variables.containers.all(c, {holds}) && variables.debuggers.all(c, {holds})"
+
+    return [
+        _must(
+            all_containers(f"!{contexts}.?privileged.orValue(false)"),
+            "no container is privileged: it could mount the node's disks",
+        ),
+        _must(
+            "!variables.created || !object.spec.?hostPID.orValue(false)",
+            "hostPID is off: /proc of the node leads to its files and to other pods'",
+        ),
+        _must(
+            "!variables.created || !object.spec.?hostIPC.orValue(false)",
+            "hostIPC is off: others could write what ranks read; an emptyDir of medium Memory at /dev/shm is enough",
+        ),
+        _must(
+            all_containers(f"{capabilities}.all(k, k in [{allowed}])"),
+            "capabilities are those of Pod Security's baseline, IPC_LOCK, SYS_NICE and SYS_PTRACE",
+        ),
+    ]
 
 
 def _shared_rules(where: str) -> tuple[list[Any], list[Any]]:
     path = recipe.shared_directory(where)
     return [], [
         _must(
-            f"variables.hostPaths.all(v, v.hostPath.path == '{path}')",
+            f"!variables.created || variables.hostPaths.all(v, v.hostPath.path == '{path}')",
             f"of the node, these pods mount {path} and nothing else",
         )
     ]
@@ -151,17 +222,13 @@ def _node_rules(where: str) -> tuple[list[Any], list[Any]]:
             "expression": f"variables.hostPaths.filter(v, v.hostPath.path == '{outbox}').map(v, v.name)",
         },
         {
-            "name": "containers",
-            "expression": "object.spec.containers + object.spec.?initContainers.orValue([])",
-        },
-        {
             "name": "writers",
             "expression": f"variables.containers.filter(c, c.?volumeMounts.orValue([]).exists(m, {named}))",
         },
     ]
     validations = [
         _must(
-            f"variables.hostPaths.all(v, v.hostPath.path in [variables.store, '{outbox}'])",
+            f"!variables.created || variables.hostPaths.all(v, v.hostPath.path in [variables.store, '{outbox}'])",
             f"of the node, these pods mount {stores}DOMAIN of their own domain and {outbox}, and nothing else",
         ),
         _must(
@@ -179,7 +246,7 @@ def _node_rules(where: str) -> tuple[list[Any], list[Any]]:
             f"{recipe.POD_UID} comes from the field metadata.uid, where the outbox is mounted",
         ),
         _must(
-            "object.spec.?ephemeralContainers.orValue([]).all(c, c.?volumeMounts.orValue([]).all(m, "
+            "variables.debuggers.all(c, c.?volumeMounts.orValue([]).all(m, "
             "!variables.hostPaths.exists(v, v.name == m.name)))",
             "a debugging container mounts nothing of the node",
         ),
