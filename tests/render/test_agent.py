@@ -103,6 +103,7 @@ def test_it_is_on_every_gpu_node_whatever_its_taints() -> None:
     assert set(labels) == {
         "karpenter.k8s.aws/instance-gpu-count",
         "eks.amazonaws.com/instance-gpu-count",
+        "glowplug.dev/gpu-node",
         "nvidia.com/gpu.present",
     }
 
@@ -112,7 +113,7 @@ def test_it_is_on_every_gpu_node_whatever_its_taints() -> None:
     [
         (Compute.KARPENTER, "karpenter.k8s.aws"),
         (Compute.AUTO_MODE, "eks.amazonaws.com"),
-        (Compute.NODEGROUP, "nvidia.com"),
+        (Compute.NODEGROUP, "glowplug.dev/gpu-node"),
     ],
 )
 def test_the_nodes_of_this_compute_come_first(compute: Compute, first: str) -> None:

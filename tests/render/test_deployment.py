@@ -55,7 +55,7 @@ ENGINES = [
         "tensorrt-llm",
         "nvcr.io/nvidia/tensorrt-llm/release:1.2.0",
         ["trtllm-serve"],
-        ["s3://models/llama", "--tp_size=2", "--max_seq_len=8192"],
+        ["/models/llama", "--tp_size=2", "--max_seq_len=8192"],
         8000,
     ),
 ]
@@ -78,8 +78,11 @@ def test_each_engine_is_started_by_its_own_words(
 
 def test_an_engine_whose_releases_are_not_listed_still_has_a_pinned_image() -> None:
     unknown = replace(TENSORRT, engine_version="unknown")
-    assert container(unknown)["image"].endswith("release:1.0.0")
-    assert any("--engine-version" in note for note in kinds.render("deployment", options(unknown)).notes)
+    image = container(unknown)["image"]
+    assert image.endswith("release:1.0.0")
+    assert any(
+        "--engine-version" in note and image in note for note in kinds.render("deployment", options(unknown)).notes
+    )
     assert container(unknown, image="mine:1")["image"] == "mine:1"
 
 

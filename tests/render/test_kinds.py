@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glowplug import __version__
+from glowplug.catalog.instances import instance
 from glowplug.core.errors import NotFoundError, UsageError
 from glowplug.engines.command import resolve_references
 from glowplug.models.contents import Finding
 from glowplug.plan.outcome import Plan
-from glowplug.render import kinds
+from glowplug.render import kinds, notice
 from glowplug.render.options import Compute, Mode, Options
 from tests.render.planned import AUTO, GUIDE, SGLANG, TENSORRT, options
 
@@ -218,20 +220,60 @@ def _shown(document: dict[str, Any], field: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "mode", "words"),
+    ("kind", "given", "words"),
     [
-        ("deployment", Mode.DIRECT, ["image of their init container", "--glowplug-image", "--store"]),
-        ("deployment", Mode.NODE, ["as if glowplug were not there"]),
-        ("bake", Mode.DIRECT, ["glowplug run --exit-when-ready"]),
-        ("agent", Mode.NODE, ["`glowplug agent`", "--store"]),
-        ("nodepool", Mode.SHARED, ["leave the startup taint out"]),
-        ("all", Mode.SHARED, ["leave the startup taint out", "`glowplug agent`"]),
-        ("all", Mode.NODE, ["as if glowplug were not there", "`glowplug agent`"]),
+        ("deployment", {"mode": Mode.DIRECT}, ["these pods do not start", "--glowplug-image", "--mode shared"]),
+        ("deployment", {"mode": Mode.DIRECT, "glowplug_image": "mine:1"}, ["the client", "your image"]),
+        ("deployment", {"mode": Mode.NODE}, ["as if glowplug were not there"]),
+        ("bake", {"mode": Mode.DIRECT}, ["glowplug run --exit-when-ready"]),
+        ("agent", {"mode": Mode.NODE}, ["`glowplug agent`"]),
+        ("agent", {"mode": Mode.SHARED}, ["nothing in this version removes", "glowplug.dev/prewarming"]),
+        ("nodepool", {"mode": Mode.SHARED}, ["nothing in this version removes", "glowplug.dev/prewarming"]),
+        (
+            "nodepool",
+            {"mode": Mode.SHARED, "compute": Compute.NODEGROUP},
+            ["nothing in this version removes", "startup-taint.cluster-autoscaler.kubernetes.io/"],
+        ),
+        ("all", {"mode": Mode.SHARED}, ["nothing in this version removes", "glowplug.dev/prewarming"]),
+        ("all", {"mode": Mode.NODE}, ["as if glowplug were not there"]),
+        ("all", {"mode": Mode.DIRECT}, ["these pods do not start"]),
     ],
 )
-def test_what_is_not_there_yet_is_said(kind: str, mode: Mode, words: list[str]) -> None:
-    told = "\n".join(kinds.render(kind, options(mode=mode)).notes)
-    assert [word for word in words if word not in told] == []
+def test_what_does_not_work_yet_is_the_last_warning_and_the_first_comment(
+    kind: str, given: dict[str, Any], words: list[str]
+) -> None:
+    made = kinds.render(kind, options(**given))
+    assert [word for word in words if word not in made.warnings[-1]] == []
+    comment = list(itertools.takewhile(lambda line: line.startswith("# "), made.text.splitlines()))
+    said = " ".join(line.removeprefix("# ") for line in comment)
+    places = [said.index(f"warning: {one}") for one in made.warnings]
+    assert places == sorted(places, reverse=True)
+    assert said.startswith(("glowplug ", "warning: "))
+
+
+WORKS: list[tuple[str, dict[str, Any]]] = [
+    ("deployment", {"mode": Mode.SHARED}),
+    ("deployment", {"mode": Mode.SHARED, "profile": "guide", "plan": GUIDE}),
+    ("nodepool", {"mode": Mode.DIRECT}),
+    ("nodepool", {"mode": Mode.NODE}),
+    ("network", {}),
+    ("iam", {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "given"), WORKS)
+def test_what_works_today_warns_of_nothing(kind: str, given: dict[str, Any]) -> None:
+    made = kinds.render(kind, options(**given))
+    assert made.warnings == ()
+    assert "warning" not in made.text
+
+
+@pytest.mark.parametrize("compute", Compute)
+def test_the_startup_taint_itself_says_that_nothing_removes_it(compute: Compute) -> None:
+    text = kinds.render("nodepool", options(mode=Mode.SHARED, compute=compute, cluster="prod")).text
+    before, _, _ = text.rpartition("prewarming")
+    comment = [line.strip(" #") for line in before.splitlines() if line.strip().startswith("#")]
+    assert notice.TAINT_COMMENT in " ".join(comment)
 
 
 def test_a_store_that_is_a_directory_is_not_mounted_and_that_is_said() -> None:
@@ -240,8 +282,25 @@ def test_a_store_that_is_a_directory_is_not_mounted_and_that_is_said() -> None:
 
 
 def test_the_guides_own_deployment_needs_nothing_of_glowplug() -> None:
-    told = kinds.render("deployment", options(GUIDE, mode=Mode.SHARED, service_account="serving")).notes
-    assert told == ()
+    own = {"mode": Mode.SHARED, "service_account": "serving", "nodepool": "gpus"}
+    assert kinds.render("deployment", options(GUIDE, **own)).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [({"nodepool": "gpus"}, "--mode shared"), ({"mode": Mode.SHARED}, "any GPU node"), ({}, "any GPU node")],
+)
+def test_what_differs_from_the_guide_or_is_left_to_the_reader_is_said(given: dict[str, Any], word: str) -> None:
+    assert any(word in note for note in kinds.render("deployment", options(GUIDE, **given)).notes)
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"), [("g6.xlarge", ["12 CPUs", "80Gi"]), ("g6.12xlarge", []), ("g5.4xlarge", ["80Gi"])]
+)
+def test_the_guides_requests_are_compared_with_the_machine(machine: str, words: list[str]) -> None:
+    one = options(GUIDE, mode=Mode.SHARED, instance=instance(machine))
+    said = " ".join(kinds.render("deployment", one).warnings)
+    assert ("stay Pending" in said, [word for word in words if word not in said]) == (bool(words), [])
 
 
 if __name__ == "__main__":

@@ -51,6 +51,11 @@ class Output:
         """A line for people, on stderr."""
         note(message)
 
+    def warning(self, message: str) -> None:
+        """A line on stderr for what does not work, to be printed last. It begins as errors do, with what it is."""
+        if sys.stderr is not None:
+            print(f"warning: {printable(message)}", file=sys.stderr, flush=True)
+
 
 def _styled(text: str) -> str:
     """As `printable`, but for bold and the plain colours."""

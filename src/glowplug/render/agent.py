@@ -15,7 +15,7 @@ from glowplug.core.errors import UsageError
 from glowplug.manifests import recipe
 from glowplug.manifests.writing import noted
 from glowplug.render import accounts, policies
-from glowplug.render.options import AGENT_ACCOUNT, AGENT_NAMESPACE, Compute, Mode, Options
+from glowplug.render.options import AGENT_ACCOUNT, AGENT_NAMESPACE, GPU_NODE_LABEL, Compute, Mode, Options
 from glowplug.render.pods import nvme, tool_image
 from glowplug.render.serving import literal
 
@@ -28,8 +28,9 @@ _RELEASE_AFTER: Final = "10m"
 _GPU_LABELS: Final = {
     Compute.KARPENTER: "karpenter.k8s.aws/instance-gpu-count",
     Compute.AUTO_MODE: "eks.amazonaws.com/instance-gpu-count",
-    Compute.NODEGROUP: "nvidia.com/gpu.present",
+    Compute.NODEGROUP: GPU_NODE_LABEL,
 }
+_DISCOVERED: Final = "nvidia.com/gpu.present"
 
 
 def documents(options: Options) -> list[dict[str, Any]]:
@@ -230,7 +231,7 @@ def _probes() -> dict[str, Any]:
 def _gpu_labels(options: Options) -> list[str]:
     """The label of this compute first, since Karpenter plans a DaemonSet's overhead by the first term that can hold."""
     own = _GPU_LABELS[options.compute]
-    return [own, *(label for label in _GPU_LABELS.values() if label != own)]
+    return [own, *(label for label in _GPU_LABELS.values() if label != own), _DISCOVERED]
 
 
 def _on_gpu_nodes(options: Options) -> Noted:
@@ -239,7 +240,10 @@ def _on_gpu_nodes(options: Options) -> Noted:
         types = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [options.instance.name]}
         terms.append({"matchExpressions": [types]})
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
-    return noted(affinity, "GPU nodes of Karpenter, of EKS Auto Mode, or labelled by GPU feature discovery.")
+    return noted(
+        affinity,
+        "GPU nodes of Karpenter, of EKS Auto Mode, of a rendered node group, or as GPU feature discovery labels them.",
+    )
 
 
 def _release(options: Options) -> dict[str, Any]:

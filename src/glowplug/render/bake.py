@@ -25,6 +25,7 @@ def documents(options: Options) -> list[dict[str, Any]]:
     plan = pods.planned(options)
     name = options.bake_account
     seconds = budget.startup_seconds(plan)
+    copied = budget.copy_seconds(plan) if pods.model_copy(options) else 0
     added = recipe.bake(pods.tool_image(options), pods.start(options), seconds)
     profile = pods.engine(options)
     # No probe: what tells that the engine is ready is in the pod already, and no traffic is meant to come.
@@ -41,7 +42,7 @@ def documents(options: Options) -> list[dict[str, Any]]:
         "spec": {
             "backoffLimit": 1,
             "activeDeadlineSeconds": noted(
-                2 * seconds + _NODE_SECONDS, "Two tries of a cold start, a new node and its images."
+                2 * (seconds + copied) + _NODE_SECONDS, "Two tries of a cold start, a new node and its images."
             ),
             "ttlSecondsAfterFinished": noted(
                 _KEPT_SECONDS, "A Job's pod cannot be changed: an applied change needs the old one gone."

@@ -29,11 +29,14 @@ _SHM_PER_RANK_GIB: Final = 2
 def cold_seconds(plan: Plan) -> float:
     """A pessimistic cold start: the weights at half the speed of the slowest path planned for, the guide's longest compile, and
     the engine's own work."""
-    estimate = plan.estimate
-    loads = (estimate.load_seconds_single, estimate.load_seconds_fleet_nat, estimate.load_seconds_fleet_endpoint)
-    known = [seconds for seconds in loads if seconds is not None]
-    slowest = max(known) if known else plan.model.weights_bytes * 8 / fact("nat.bits_per_second_min").value
-    return slowest * _SLOWER_THAN_BEST + fact("guide.compile_seconds_max").value + fact("plan.init_seconds").value
+    return (
+        _slowest(plan) * _SLOWER_THAN_BEST + fact("guide.compile_seconds_max").value + fact("plan.init_seconds").value
+    )
+
+
+def copy_seconds(plan: Plan) -> int:
+    """What copying the model to the disk may take before the engine starts: the same bytes by the same path."""
+    return math.ceil(_slowest(plan) * _SLOWER_THAN_BEST)
 
 
 def startup_seconds(plan: Plan) -> int:
@@ -76,8 +79,31 @@ def cpus(plan: Plan, instance: Instance | None) -> int | None:
     return max(1, math.floor(for_workloads(instance).cpu_millis * _share(plan, instance) / _MILLI))
 
 
+def _slowest(plan: Plan) -> float:
+    """Seconds by the slowest path that was planned for."""
+    estimate = plan.estimate
+    loads = (estimate.load_seconds_single, estimate.load_seconds_fleet_nat, estimate.load_seconds_fleet_endpoint)
+    known = [seconds for seconds in loads if seconds is not None]
+    return max(known) if known else plan.model.weights_bytes * 8 / fact("nat.bits_per_second_min").value
+
+
 def _up(nbytes: int, unit: int) -> int:
     return math.ceil(nbytes / unit) * unit
+
+
+def guide_shortage(instance: Instance) -> str:
+    """Which of the guide's requests that node cannot meet for one pod, "" where it meets them."""
+    node = for_workloads(instance)
+    found = []
+    if fact("guide.cpus").value * _MILLI > node.cpu_millis:
+        found.append(
+            f"{fact('guide.cpus').value:.0f} CPUs where {instance.name} has {node.cpu_millis / _MILLI:g} to give"
+        )
+    if fact("guide.host_memory_bytes").value > node.memory_bytes:
+        found.append(
+            f"{fact('guide.host_memory_bytes').value / GIB:.0f}Gi of memory where it has {node.memory_bytes // GIB}Gi"
+        )
+    return " and ".join(found)
 
 
 def shared_memory_gib(plan: Plan) -> int:

@@ -34,7 +34,9 @@ def documents(options: Options) -> list[dict[str, Any]]:
 
 
 def _rolling(options: Options) -> dict[str, Any]:
-    seconds = budget.startup_seconds(pods.planned(options)) + _NODE_SECONDS
+    plan = pods.planned(options)
+    copied = budget.copy_seconds(plan) if pods.model_copy(options) else 0
+    seconds = copied + budget.startup_seconds(plan) + _NODE_SECONDS
     return {
         "revisionHistoryLimit": 3,
         "progressDeadlineSeconds": noted(

@@ -7,19 +7,21 @@ printed here goes into `kubectl apply`, where half an answer is worse than none.
 from __future__ import annotations
 
 import importlib
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug import __version__
 from glowplug.core.errors import NotFoundError, UsageError
 from glowplug.manifests.writing import plain, stream
-from glowplug.render import accounts, notice
+from glowplug.render import accounts, machines, notice
 from glowplug.render.options import Mode, Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 ALL: Final = "all"
+_COLUMNS: Final = 98
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,13 @@ KINDS: Final = {
 
 @dataclass(frozen=True)
 class Rendered:
-    """What is printed: YAML as `text`, the same as `value` (a JSON value), and `notes` for people."""
+    """What is printed: YAML as `text`, the same as `value` (a JSON value), and for people `notes` and `warnings`, which stand in
+    the text's first lines too."""
 
     text: str
     value: Any
     notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def default_mode(kind: str) -> Mode:
@@ -64,19 +68,22 @@ def render(kind: str, options: Options) -> Rendered:
     """One kind. Raises UsageError for what is missing, NotFoundError (`does-not-fit`) for a model that does not fit."""
     row = KINDS.get(kind)
     if row is None:
-        raise UsageError(f"no kind {kind!r}; known: {', '.join(KINDS)}")
+        raise UsageError(f"no kind {kind!r}", hint=f"one of {', '.join(KINDS)}")
     if row.model and options.plan is None:
         raise UsageError(f"render {kind} needs a model", hint=f"glowplug render {kind} s3://bucket/model")
     _fitting(options)
+    if row.model:
+        machines.check_pods(options)
     names = _parts(options) if kind == ALL else (kind,)
     notes = (*notice.notes(kind, options), *(note for name in names for note in _own_notes(name, options)))
+    warnings = notice.warnings(kind, options)
     if row.cloud or (kind == "nodepool" and not _module(kind).documents(options)):
-        text: str = _module(kind).text(options)
-        return Rendered(text, _from_text(text), notes)
+        text = _comment(warnings) + _module(kind).text(options)
+        return Rendered(text, _from_text(text), notes, warnings)
     found = [document for name in names for document in _PARTS[name](options)]
     if kind == ALL:
         found = _together(found)
-    return Rendered(stream(found, _header(kind, options)), _listed(found), notes)
+    return Rendered(stream(found, _header(kind, options, warnings)), _listed(found), notes, warnings)
 
 
 def _parts(options: Options) -> tuple[str, ...]:
@@ -141,10 +148,21 @@ def _listed(documents: list[dict[str, Any]]) -> Any:
     return values[0] if len(values) == 1 else {"apiVersion": "v1", "kind": "List", "items": values}
 
 
-def _header(kind: str, options: Options) -> str:
+def _header(kind: str, options: Options, warnings: Sequence[str]) -> str:
     modes = "" if kind == "nodepool" and options.mode is not Mode.SHARED else f", mode {options.mode.value}"
     profile = f", profile {options.profile}" if KINDS[kind].model else ""
-    return f"glowplug {__version__}: render {kind}{profile}{modes}, compute {options.compute.value}"
+    first = f"glowplug {__version__}: render {kind}{profile}{modes}, compute {options.compute.value}"
+    return "\n".join([first, *_lines(warnings)])
+
+
+def _comment(warnings: Sequence[str]) -> str:
+    return "".join(f"# {line}\n" for line in _lines(warnings))
+
+
+def _lines(warnings: Sequence[str]) -> list[str]:
+    """Above everything else, the most important first here."""
+    wrapped = [textwrap.wrap(f"warning: {one}", _COLUMNS, break_on_hyphens=False) for one in reversed(warnings)]
+    return [line for lines in wrapped for line in lines]
 
 
 def _from_text(text: str) -> Any:

@@ -36,6 +36,20 @@ def machines(options: Options) -> tuple[Instance, ...]:
     return _with_gpus(placement.gpu, placement.gpus_per_node, options.compute)
 
 
+def check_pods(options: Options) -> None:
+    """Raises BadInputError (`instance-unfit`) where no pod could use the machine that was asked or planned for.
+
+    A disk is no matter here: a pod runs without one. Node groups are not looked at: what they hold is there already.
+    """
+    if options.instance is not None:
+        _raise(options.instance, _no_gpu(options.instance, options.compute))
+        return
+    gpu = options.plan.placement.gpu if options.plan else None
+    alike = [one for one in catalog.instances() if one.gpu.name == gpu]
+    if alike and all(_no_gpu(one, options.compute) for one in alike):
+        _raise(alike[-1], _no_gpu(alike[-1], options.compute))
+
+
 def _with_gpus(gpu: str, count: int, compute: Compute) -> tuple[Instance, ...]:
     alike = [one for one in catalog.instances() if (one.gpu.name, one.gpus) == (gpu, count)]
     found = tuple(one for one in alike if not _unfit(one, compute))
@@ -69,10 +83,21 @@ def ami_architecture(pool: tuple[Instance, ...]) -> str:
 
 
 def _fit(one: Instance, compute: Compute) -> Instance:
-    why = _unfit(one, compute)
+    _raise(one, _unfit(one, compute))
+    return one
+
+
+def _raise(one: Instance, why: tuple[str, str] | None) -> None:
     if why:
         raise BadInputError(f"{one.name}: {why[0]}", code="instance-unfit", hint=why[1])
-    return one
+
+
+def _no_gpu(one: Instance, compute: Compute) -> tuple[str, str] | None:
+    """Why a pod would never get its GPU there."""
+    if compute is Compute.NODEGROUP:
+        return None
+    why = _unfit(one, compute)
+    return why if one.fractional or (compute is Compute.AUTO_MODE and not one.auto_mode) else None
 
 
 def _unfit(one: Instance, compute: Compute) -> tuple[str, str] | None:

@@ -14,7 +14,8 @@ from glowplug.manifests.writing import noted
 from glowplug.render import cloudformation
 from glowplug.render.cloudformation import literal, parameter, ref, sub
 from glowplug.render.machines import ami_architecture, machines
-from glowplug.render.options import Mode
+from glowplug.render.notice import TAINT_COMMENT
+from glowplug.render.options import GPU_NODE_LABEL, Mode
 
 if TYPE_CHECKING:
     from glowplug.render.cloudformation import Parameters, Template
@@ -72,6 +73,10 @@ def template(options: Options) -> Template:
             "Version": {"Fn::GetAtt": ["LaunchTemplate", "LatestVersionNumber"]},
         },
         "UpdateConfig": noted({"MaxUnavailable": 1}, "Every replaced node begins with an empty disk: one at a time."),
+        "Labels": noted(
+            {GPU_NODE_LABEL: "true"},
+            "By this glowplug's agent finds these nodes: EKS labels none of them as having a GPU.",
+        ),
         "Taints": _taints(options),
     }
     return cloudformation.template(
@@ -142,7 +147,7 @@ def _taints(options: Options) -> list[Any]:
             noted(
                 {"Key": options.startup_taint, "Effect": "NO_SCHEDULE"},
                 "glowplug's agent removes it once the cache is on the node. By this prefix Cluster Autoscaler knows that it "
-                "goes away.",
+                "goes away. " + TAINT_COMMENT,
             )
         )
     return taints

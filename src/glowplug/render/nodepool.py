@@ -17,6 +17,7 @@ from glowplug.manifests import recipe
 from glowplug.manifests.writing import noted, stream
 from glowplug.render import cloudformation, nodegroup
 from glowplug.render.machines import architecture, gpus_of, machines, smallest_disk
+from glowplug.render.notice import TAINT_COMMENT
 from glowplug.render.options import Compute, Mode
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from glowplug.manifests.writing import Noted
     from glowplug.render.options import Options
 
+_PRIVATE_SUBNETS: Final = "kubernetes.io/role/internal-elb"
 CLUSTER: Final = "CLUSTER_NAME"
 """Stands for the cluster's name where none was given: valid, and plainly to be replaced."""
 
@@ -55,14 +57,15 @@ def text(options: Options) -> str:
 
 def notes(options: Options) -> tuple[str, ...]:
     """What a person still has to do, in sentences for stderr."""
-    found = []
-    if options.mode is Mode.SHARED:
-        found.append(
-            f"no pod starts on these nodes until glowplug's agent takes away their taint {options.startup_taint}"
-        )
+    found: list[str] = []
     if options.compute is Compute.NODEGROUP:
         asked = cloudformation.asks(nodegroup.template(options))
         return (*found, *(f"`glowplug render nodepool` prints CloudFormation for a node group; {one}" for one in asked))
+    if options.compute is Compute.AUTO_MODE:
+        found.append(
+            f"nodes go into all subnets with the tag {_PRIVATE_SUBNETS}=1 and into the cluster's own security group: compare with "
+            "`kubectl get nodeclass default -o yaml`, and name subnets by id where several VPCs have that tag"
+        )
     if options.cluster is None:
         found.append(f"replace {CLUSTER} by the name of your cluster, or give --cluster NAME")
     if options.node_role is None:
@@ -149,7 +152,8 @@ def _startup_taints(options: Options) -> dict[str, Any]:
         "startupTaints": noted(
             [{"key": options.startup_taint, "effect": "NoSchedule"}],
             "Keeps inference pods off until the cache is on the node. glowplug's agent removes it after the node has registered, "
-            "`glowplug agent release` where the agent cannot; Karpenter itself never would. The device plugin has to tolerate it.",
+            "`glowplug agent release` where the agent cannot; Karpenter itself never would. The device plugin has to tolerate it. "
+            + TAINT_COMMENT,
         )
     }
 
@@ -204,8 +208,15 @@ def _node_class(options: Options, pool: tuple[Instance, ...]) -> dict[str, Any]:
                 "`kubectl get nodeclass default -o yaml` shows role, subnets and groups that already work in this cluster. "
                 "Another role needs an access entry of type EC2 with AmazonEKSAutoNodePolicy.",
             ),
-            "subnetSelectorTerms": _discovery(options),
-            "securityGroupSelectorTerms": _discovery(options),
+            "subnetSelectorTerms": noted(
+                [{"tags": {_PRIVATE_SUBNETS: "1"}}],
+                "Private subnets, as EKS and eksctl tag them for load balancers. The tag is of no one cluster: with other VPCs in "
+                "the account, or without it, name them by id: subnet-….",
+            ),
+            "securityGroupSelectorTerms": noted(
+                [{"tags": {"aws:eks:cluster-name": options.cluster or CLUSTER}}],
+                "The group that EKS makes for each cluster; it puts this tag on it, and back on it.",
+            ),
             "ephemeralStorage": {
                 "size": noted(
                     f"{min(_AUTO_MODE_DEFAULT_GIB, most)}Gi",

@@ -1,6 +1,8 @@
-"""What a person still has to know or do beside the manifest, in sentences for stderr.
+"""What a person still has to know or do beside the manifest: notes, and the warnings that must not be missed.
 
-Also the one place that says which parts of what the manifests describe this version does not contain; it goes when they are there.
+A warning is for what does not work as rendered. It is printed last on stderr and stands in the first comment of the YAML too, since
+stderr is lost where output goes into a pipe. This is also the one place that says which parts of what the manifests describe this
+version does not contain; it goes when they are there.
 """
 
 from __future__ import annotations
@@ -8,7 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from glowplug.plan.loaders import UNKNOWN
-from glowplug.render.options import Mode, Options
+from glowplug.render import budget, copying
+from glowplug.render.options import Compute, Mode, Options
+from glowplug.render.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,44 +21,87 @@ _MODEL_KINDS: Final = ("deployment", "bake", "all")
 _STREAMED: Final = ("s3://", "gs://", "az://")
 
 NOT_YET: Final = {
-    "direct": (
-        "this version contains neither the client that these pods look for nor an image of glowplug that holds it: as they are, "
-        "the pods wait for the image of their init container. `--mode shared` needs nothing of glowplug in the pod"
+    "image": (
+        "these pods do not start: they wait for an image of glowplug, and none is published (--glowplug-image names one that you "
+        "built). `--mode shared` needs nothing of glowplug in the pod"
+    ),
+    "client": (
+        "this version does not contain the client that these pods look for: unless your image of glowplug holds one, they start as "
+        "if glowplug were not there"
     ),
     "node": "this version does not contain the client that these pods look for: they start as if glowplug were not there",
     "bake": (
-        "this version does not contain the client that the bake job needs, nor its image; `glowplug run --exit-when-ready` bakes "
-        "on any machine"
+        "this version does not contain the client that the bake job needs, nor its image: the job fails; `glowplug run "
+        "--exit-when-ready` bakes on any machine"
     ),
-    "agent": "this version does not contain the program `glowplug agent`, nor its image: the manifests are what it will run with",
+    "agent": (
+        "this version does not contain the program `glowplug agent`, nor its image: the manifests are what it will run with, and "
+        "until then its pods do not start"
+    ),
     "taint": (
-        "until `glowplug agent` is there, leave the startup taint out of the node pool (or give --mode node): nothing else "
-        "removes it, and the nodes take no pod"
+        "nothing in this version removes the startup taint {taint}: nodes that have it take no pod. Until `glowplug agent` is "
+        "there, leave it out of the pool (`render nodepool` without --mode shared renders none)"
     ),
 }
 """Parts that the manifests describe and that are not there yet."""
 
+TAINT_COMMENT: Final = (
+    "NOTHING IN THIS VERSION REMOVES IT: take it out until `glowplug agent` is there, or no pod ever starts on "
+    "these nodes."
+)
+"""Stands at the taint itself."""
+
 
 def notes(kind: str, options: Options) -> tuple[str, ...]:
     """For one rendering, the most important first."""
-    return tuple(dict.fromkeys([*_missing_parts(kind, options), *_left_out(kind, options), *_findings(kind, options)]))
+    return tuple(dict.fromkeys([*_left_out(kind, options), *_findings(kind, options)]))
+
+
+def warnings(kind: str, options: Options) -> tuple[str, ...]:
+    """What does not work as it is rendered, the most important last."""
+    return tuple(dict.fromkeys([*_endpoint(kind, options), *_too_large(kind, options), *_missing_parts(kind, options)]))
 
 
 def _missing_parts(kind: str, options: Options) -> Iterator[str]:
-    if kind in ("deployment", "all") and options.mode is not Mode.SHARED:
-        yield NOT_YET[options.mode.value]
     if kind == "bake" or (kind == "all" and options.mode is not Mode.SHARED):
         yield NOT_YET["bake"]
     if kind == "agent" or (kind == "all" and options.mode is not Mode.DIRECT):
         yield NOT_YET["agent"]
+    if kind in ("deployment", "all") and options.mode is Mode.NODE:
+        yield NOT_YET["node"]
+    if kind in ("deployment", "all") and options.mode is Mode.DIRECT:
+        yield NOT_YET["client" if options.glowplug_image else "image"]
+    # A node group is no part of `all`, but its agent waits for the same.
     if kind in ("agent", "nodepool", "all") and options.mode is Mode.SHARED:
-        yield NOT_YET["taint"]
+        yield NOT_YET["taint"].format(taint=options.startup_taint)
+
+
+def _endpoint(kind: str, options: Options) -> Iterator[str]:
+    if kind not in _MODEL_KINDS or not (options.model or "").startswith("s3://"):
+        return
+    if options.unreachable is not None:
+        yield (
+            f"{options.unreachable}, from your environment, is an address of this machine that no pod can reach: it is left out, "
+            "and the pods would ask S3 of AWS; set AWS_ENDPOINT_URL to the address that the server has in the cluster"
+        )
+    elif options.endpoint is not None and options.profile == "guide" and not copying.needed(options):
+        yield f"profile guide knows no server but S3 of AWS: {options.endpoint}, from your environment, is left out"
+
+
+def _too_large(kind: str, options: Options) -> Iterator[str]:
+    """The guide's requests are its own; on a small machine they are never met."""
+    machine = options.instance
+    if kind not in _MODEL_KINDS or options.profile != "guide" or machine is None:
+        return
+    found = budget.guide_shortage(machine)
+    if found:
+        yield (
+            f"the pods stay Pending: the guide's requests are {found}; --profile auto asks for what {machine.name} has"
+        )
 
 
 def _left_out(kind: str, options: Options) -> Iterator[str]:
     uses_image = kind in ("bake", "agent", "all") or (kind == "deployment" and options.mode is Mode.DIRECT)
-    if uses_image and not options.glowplug_image:
-        yield "no image of glowplug is published: build and push one, and name it with --glowplug-image"
     if kind == "agent" or (kind == "all" and options.mode is not Mode.DIRECT):
         if options.store is None:
             yield "no --store: the agent has nothing to fetch from and nowhere to publish"
@@ -63,26 +110,55 @@ def _left_out(kind: str, options: Options) -> Iterator[str]:
     if options.store is not None and options.store.startswith("file:") and uses_image:
         yield f"{options.store}: no volume is rendered for a store that is a directory"
     if kind in _MODEL_KINDS:
+        yield from _of_profile(options)
         yield from _of_model(kind, options)
+        yield from _of_disk(options)
+
+
+def _of_profile(options: Options) -> Iterator[str]:
+    if options.profile != "guide":
+        return
+    if options.mode is not Mode.SHARED:
+        yield "the AWS guide's own Deployment is `--profile guide --mode shared`"
+    if options.nodepool is None:
+        yield "no --nodepool: the guide selects no machine, so that the pods may land on any GPU node of the cluster"
 
 
 def _of_model(kind: str, options: Options) -> Iterator[str]:
     model = options.model or ""
     if options.plan is not None and options.plan.engine_version == UNKNOWN and options.image is None:
-        yield f"no release of {options.engine} is known here: give --engine-version V, or --image"
+        image = serving(options.plan.engine).image_of(UNKNOWN)
+        yield (
+            f"no list of {options.engine}'s releases is here: the image is {image}, which is known to be published; "
+            "--engine-version V or --image names another"
+        )
     if not model.startswith(_STREAMED):
         yield f"{model}: no volume is rendered for it; the image has to hold it, or the engine to find it by that name"
         return
+    yield from copying.notes(options)
     if options.account is None and kind != "bake":
         yield "no --service-account: the pods read the model with the rights of their namespace's default account"
     if model.startswith("s3://") and options.region is None and options.profile != "guide":
         yield "no --region: AWS_REGION is left out; EKS Pod Identity and IRSA set it, else the streamer asks us-east-1"
 
 
+def _of_disk(options: Options) -> Iterator[str]:
+    one = options.instance
+    if one is not None and not one.nvme_bytes and options.mode is not Mode.DIRECT:
+        yield f"{one.name} has no NVMe instance store: what is cached on the node lies on its EBS root volume"
+    if copying.needed(options) and options.compute is Compute.AUTO_MODE:
+        yield (
+            "whether EKS Auto Mode plans ephemeral-storage by the instance store or by the NodeClass's ephemeralStorage.size is "
+            "not documented: where the pod stays Pending, raise that size, but keep it below the capacity of the NVMe"
+        )
+
+
 def _findings(kind: str, options: Options) -> Iterator[str]:
     if kind not in _MODEL_KINDS or options.plan is None:
         return
     for one in options.plan.findings:
-        if one.severity == "info" or (one.rule == "region-missing"):
+        if one.severity == "info" or one.rule == "region-missing":
+            continue
+        if one.rule == "streamer-missing" and copying.needed(options):
             continue
         yield f"{one.rule}: {one.message}" + (f" ({one.hint})" if one.hint else "")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 CACHE_ROOT: Final = "/compile-cache"
 AGENT_NAMESPACE: Final = "glowplug-system"
 AGENT_ACCOUNT: Final = "glowplug-agent"
+GPU_NODE_LABEL: Final = "glowplug.dev/gpu-node"
+"""On the nodes of rendered node groups: EKS puts no label on them that says GPU."""
 STARTUP_TAINT: Final = "glowplug.dev/prewarming"
 # Cluster Autoscaler, which scales node groups, takes a taint for one that goes away only by this prefix.
 AUTOSCALER_STARTUP_TAINT: Final = "startup-taint.cluster-autoscaler.kubernetes.io/glowplug-prewarming"
@@ -75,6 +77,8 @@ class Options:
     """One rendering. Names that were not given are None where leaving them out means something.
 
     `model` is what the engine is told (`s3://bucket/prefix`, a directory in the image or volume), None for kinds without one.
+    `endpoint` is the address of an S3-compatible server as pods reach it, `unreachable` one that the caller used and pods cannot
+    reach, `unsigned` that the model is read without credentials.
     `plan` is None for kinds without a model. `domain` is None where the namespace is the trust domain. `store` is the URL of
     the cache store, None where none was named. `region` is AWS's, None where unknown. `publish_from` are
     `NAMESPACE[/SERVICEACCOUNT]` that the agent publishes for. `role_arn` annotates service accounts for IRSA.
@@ -107,6 +111,9 @@ class Options:
     domain: str | None = None
     replicas: int = 1
     region: str | None = None
+    endpoint: str | None = None
+    unreachable: str | None = None
+    unsigned: bool = False
     role_arn: str | None = None
     publish_from: tuple[str, ...] = field(default=())
     ami: str = "al2023"
@@ -119,48 +126,55 @@ class Options:
 
     def __post_init__(self) -> None:
         """Every field against its rule."""
-        _demand(self.name, _SERVICE, "--name", "a lower-case letter, then letters, digits and `-`, at most 63 in all")
+        for option, value in self._named().items():
+            for one in value if isinstance(value, tuple) else (value,):
+                _RULES[option].demand(option, one)
         if len(self.name) > _PREFIX_LENGTH:
             raise UsageError(
-                f"--name: {self.name!r} is longer than {_PREFIX_LENGTH} characters, to which suffixes are added"
+                f"--name: {self.name!r} is longer than {_PREFIX_LENGTH} characters, to which suffixes are added",
+                hint="choose a shorter name",
             )
-        label = "lower-case letters, digits and `-`, at most 63, beginning and ending with a letter or digit"
-        _demand(self.namespace, _LABEL, "--namespace", label)
-        _demand(
-            self.service_account,
-            _SUBDOMAIN,
-            "--service-account",
-            label.replace("`-`", "`-` and `.`").replace("63", "253"),
-        )
-        _demand(self.nodepool, _LABEL_VALUE, "--nodepool", "letters, digits, `-`, `_` and `.`, at most 63")
-        _demand(self.domain, _DOMAIN, "--domain", "lower-case letters, digits, `-`, `_` and `.`, at most 63")
-        _demand(self.image, _IMAGE, "--image", "registry/repository:tag or …@sha256:digest, without spaces")
-        _demand(self.glowplug_image or None, _IMAGE, "--glowplug-image", "registry/repository:tag or …@sha256:digest")
-        _demand(self.region, _REGION, "--region", "a region of AWS such as eu-central-1")
-        _demand(self.role_arn, _ROLE, "--role-arn", "arn:aws:iam::ACCOUNT:role/NAME")
-        _demand(
-            self.cluster, _CLUSTER, "--cluster", "the name of an EKS cluster: letters, digits, `-` and `_`, at most 100"
-        )
-        _demand(self.node_role, _ROLE_NAME, "--node-role", "the name of an IAM role, without path or ARN")
-        _demand(self.vpc, _VPC, "--vpc", "the id of a VPC such as vpc-0123456789abcdef0")
-        for table in self.route_tables:
-            _demand(table, _ROUTE_TABLE, "--route-table", "the id of a route table such as rtb-0123456789abcdef0")
-        _demand(self.kms_key, _KMS_KEY, "--kms-key", "the ARN or id of a KMS key (IAM policies cannot name an alias)")
-        _demand(
-            self.oidc_provider, _OIDC, "--oidc-provider", "the cluster's issuer, oidc.eks.REGION.amazonaws.com/id/ID"
-        )
         if self.store is not None and not _STORE.fullmatch(self.store):
             raise UsageError(f"--store: not the address of a store: {self.store!r}", code="bad-store-url")
         for entry in self.publish_from:
             namespace, slash, account = entry.partition("/")
             if not _LABEL.fullmatch(namespace) or (slash and not _SUBDOMAIN.fullmatch(account)):
-                raise UsageError(f"--publish-from: not NAMESPACE or NAMESPACE/SERVICEACCOUNT: {entry!r}")
+                raise UsageError(
+                    f"--publish-from: not NAMESPACE or NAMESPACE/SERVICEACCOUNT: {entry!r}",
+                    hint="for example --publish-from inference/vllm",
+                )
         if self.model is not None and (not self.model.strip() or _UNPRINTABLE.search(self.model)):
-            raise UsageError(f"MODEL: empty, or with characters that no path has: {self.model!r}")
+            raise UsageError(
+                f"MODEL: empty, or with characters that no path has: {self.model!r}", hint="write s3://bucket/prefix"
+            )
         if self.model is not None and self.model.startswith("-"):
-            raise UsageError(f"MODEL: an engine would take {self.model!r} for an option")
+            raise UsageError(
+                f"MODEL: an engine would take {self.model!r} for an option",
+                hint="write s3://bucket/prefix, or a whole path",
+            )
         if self.replicas < 0:
-            raise UsageError(f"--replicas: {self.replicas} is less than none")
+            raise UsageError(
+                f"--replicas: {self.replicas} is less than none", hint="0 renders a Deployment without pods"
+            )
+
+    def _named(self) -> dict[str, str | tuple[str, ...] | None]:
+        return {
+            "--name": self.name,
+            "--namespace": self.namespace,
+            "--service-account": self.service_account,
+            "--nodepool": self.nodepool,
+            "--domain": self.domain,
+            "--image": self.image,
+            "--glowplug-image": self.glowplug_image or None,
+            "--region": self.region,
+            "--role-arn": self.role_arn,
+            "--cluster": self.cluster,
+            "--node-role": self.node_role,
+            "--vpc": self.vpc,
+            "--route-table": self.route_tables,
+            "--kms-key": self.kms_key,
+            "--oidc-provider": self.oidc_provider,
+        }
 
     @property
     def trust_domain(self) -> str:
@@ -183,6 +197,74 @@ class Options:
         return f"{self.name}-bake"
 
 
-def _demand(value: str | None, pattern: re.Pattern[str], option: str, rule: str) -> None:
-    if value is not None and not pattern.fullmatch(value):
-        raise UsageError(f"{option}: {value!r} is not {rule}")
+@dataclass(frozen=True)
+class _Rule:
+    """What a name has to be, in a pattern and in words, and where a right one is found."""
+
+    pattern: re.Pattern[str]
+    words: str
+    hint: str
+
+    def demand(self, option: str, value: str | None) -> None:
+        if value is not None and not self.pattern.fullmatch(value):
+            raise UsageError(f"{option}: {value!r} is not {self.words}", hint=self.hint)
+
+
+_NAMES: Final = "lower-case letters, digits and `-`, at most 63, beginning and ending with a letter or digit"
+_IMAGES: Final = "registry/repository:tag or …@sha256:digest, without spaces"
+_DESCRIBE: Final = "`aws eks describe-cluster --name CLUSTER --query {query}` prints it"
+_RULES: Final = {
+    "--name": _Rule(
+        _SERVICE, "a lower-case letter, then letters, digits and `-`, at most 63 in all", "for example --name llama-70b"
+    ),
+    "--namespace": _Rule(_LABEL, _NAMES, "`kubectl get namespaces` lists those that there are"),
+    "--service-account": _Rule(
+        _SUBDOMAIN,
+        _NAMES.replace("`-`", "`-` and `.`").replace("63", "253"),
+        "the account's name alone, as `kubectl get serviceaccounts -n NAMESPACE` lists it",
+    ),
+    "--nodepool": _Rule(
+        _LABEL_VALUE,
+        "letters, digits, `-`, `_` and `.`, at most 63",
+        "`kubectl get nodepools`, or `aws eks list-nodegroups --cluster-name CLUSTER`, lists those that there are",
+    ),
+    "--domain": _Rule(
+        _DOMAIN, "lower-case letters, digits, `-`, `_` and `.`, at most 63", "leave it out, and it is the namespace"
+    ),
+    "--image": _Rule(_IMAGE, _IMAGES, "leave it out for the engine's own image"),
+    "--glowplug-image": _Rule(_IMAGE, _IMAGES, "for example registry.example/glowplug:1"),
+    "--region": _Rule(_REGION, "a region of AWS such as eu-central-1", "write its code: eu-central-1, us-east-1"),
+    "--role-arn": _Rule(
+        _ROLE,
+        "arn:aws:iam::ACCOUNT:role/NAME, the account in 12 digits",
+        "`aws iam get-role --role-name NAME --query Role.Arn` prints it",
+    ),
+    "--cluster": _Rule(
+        _CLUSTER,
+        "the name of an EKS cluster: letters, digits, `-` and `_`, at most 100",
+        "`aws eks list-clusters` lists them; it is the name, not the ARN",
+    ),
+    "--node-role": _Rule(
+        _ROLE_NAME, "the name of an IAM role, without path or ARN", "what stands behind the last / of its ARN"
+    ),
+    "--vpc": _Rule(
+        _VPC,
+        "the id of a VPC such as vpc-0123456789abcdef0",
+        _DESCRIBE.format(query="cluster.resourcesVpcConfig.vpcId"),
+    ),
+    "--route-table": _Rule(
+        _ROUTE_TABLE,
+        "the id of a route table such as rtb-0123456789abcdef0",
+        "`glowplug check network --cluster NAME` lists those of the nodes' subnets; it is the id of a table, not of a subnet",
+    ),
+    "--kms-key": _Rule(
+        _KMS_KEY,
+        "the ARN or id of a KMS key (IAM policies cannot name an alias)",
+        "`aws kms describe-key --key-id alias/NAME --query KeyMetadata.Arn` prints it",
+    ),
+    "--oidc-provider": _Rule(
+        _OIDC,
+        "the cluster's issuer, oidc.eks.REGION.amazonaws.com/id/ID",
+        _DESCRIBE.format(query="cluster.identity.oidc.issuer") + "; without https://",
+    ),
+}

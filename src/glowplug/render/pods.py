@@ -18,7 +18,7 @@ from glowplug.catalog.gpus import MIB, gpu
 from glowplug.core.errors import UsageError
 from glowplug.manifests import recipe
 from glowplug.manifests.writing import noted
-from glowplug.render import budget
+from glowplug.render import budget, copying
 from glowplug.render.options import Compute, Mode, Options
 from glowplug.render.serving import literal, serving
 
@@ -54,7 +54,7 @@ class Engine:
 def planned(options: Options) -> Plan:
     """The plan, which a kind with a model always has. Raises UsageError without one, or for an address that names no bucket."""
     if options.plan is None or options.model is None:
-        raise UsageError("name the model: glowplug render KIND s3://bucket/model")
+        raise UsageError("a deployment needs a model", hint="glowplug render KIND s3://bucket/model")
     if _STREAMED.match(options.model) and not _IN_BUCKET.match(options.model):
         raise UsageError(f"MODEL: {options.model!r} names no bucket", hint="write it as s3://bucket/prefix")
     return options.plan
@@ -80,7 +80,9 @@ def warmed(options: Options) -> Recipe:
         return recipe.shared(nvme(options))
     return recipe.shared(
         nvme(options),
-        why="The NVMe instance store of these nodes. All pods of a node share it.",
+        why="The NVMe instance store of these nodes. All pods of a node, of every workload, write this one directory, as the AWS "
+        "guide has it. Engines name temporary files by process id, which is the same in every pod: two that compile at the same "
+        "time can tear each other's files. `--mode direct` and `--mode node` give each pod a copy of its own.",
         why_type="Where the disk is not mounted, Kubernetes makes the directory on the EBS root volume without a word: "
         "`glowplug render nodepool` makes nodes where it is mounted.",
     )
@@ -102,10 +104,12 @@ def template(options: Options, added: Recipe, engine: Engine, app: str, account:
         spec["nodeSelector"] = selector
     spec["tolerations"] = _TOLERATIONS
     spec.update(engine.pod)
-    if added.init_containers:
-        spec["initContainers"] = list(added.init_containers)
+    copied = model_copy(options)
+    init_containers = [*added.init_containers, *(copied.init_containers if copied else ())]
+    if init_containers:
+        spec["initContainers"] = init_containers
     spec["containers"] = [container(options, added, engine)]
-    spec["volumes"] = [*added.volumes, *engine.volumes]
+    spec["volumes"] = [*added.volumes, *engine.volumes, *(copied.volumes if copied else ())]
     return {"metadata": {"labels": {"app": app, **added.labels}}, "spec": spec}
 
 
@@ -114,7 +118,10 @@ def container(options: Options, added: Recipe, engine: Engine) -> dict[str, Any]
     plan = planned(options)
     served = serving(plan.engine)
     guide = options.profile == "guide"
-    arguments = served.arguments(options.model or "", plan)
+    copied = model_copy(options)
+    arguments = served.arguments(copied.path if copied else options.model or "", plan)
+    cpu = {} if engine.cpu is None else {"cpu": engine.cpu}
+    storage = {copying.STORAGE: copied.storage} if copied else {}
     return {
         "name": served.container,
         "image": options.image or served.image_of(plan.engine_version),
@@ -123,13 +130,11 @@ def container(options: Options, added: Recipe, engine: Engine) -> dict[str, Any]
         "ports": [{"containerPort": served.port, "name": "http"}],
         "env": environment(options, added),
         "resources": {
-            "requests": {"cpu": engine.cpu, "memory": engine.memory, GPU: str(plan.placement.tensor_parallel_size)}
-            if engine.cpu is not None
-            else {"memory": engine.memory, GPU: str(plan.placement.tensor_parallel_size)},
+            "requests": {**cpu, "memory": engine.memory, **storage, GPU: str(plan.placement.tensor_parallel_size)},
             "limits": {GPU: str(plan.placement.tensor_parallel_size)},
         },
         **engine.container,
-        "volumeMounts": [*added.mounts, *engine.mounts],
+        "volumeMounts": [*added.mounts, *engine.mounts, *(copied.mounts if copied else ())],
         **engine.probes,
     }
 
@@ -139,7 +144,7 @@ def environment(options: Options, added: Recipe) -> list[Any]:
     plan = planned(options)
     entries: list[Any] = []
     if options.profile != "guide" and options.region and "AWS_REGION" not in plan.streaming.env:
-        why = "Without it the streamer asks the instance's metadata service, which a pod cannot reach on EKS (hop limit 1)."
+        why = "Without it the streamer asks the instance's metadata service, which many clusters keep pods from (hop limit 1)."
         entries.append(noted({"name": "AWS_REGION", "value": options.region}, why))
     groups = (
         (plan.streaming.env, "Run:ai streamer tuning"),
@@ -150,6 +155,11 @@ def environment(options: Options, added: Recipe) -> list[Any]:
             why = plan.why(name) if options.profile != "guide" else ""
             entries.append(noted({"name": name, "value": value}, why or (title if place == 0 else "")))
     return entries + [variable.entry() for variable in added.variables]
+
+
+def model_copy(options: Options) -> copying.Copy | None:
+    """The copy of the model on the node's disk, where the engine cannot read the address itself."""
+    return copying.copy(options, planned(options)) if copying.needed(options) else None
 
 
 def node_selector(options: Options) -> dict[str, str]:
