@@ -5,12 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import pytest
+
 from glowplug.aws.network import Endpoint, Route, RouteTable
+from glowplug.catalog.instances import instance
 from glowplug.check import network
 from glowplug.check.question import Bucket, Question
 from glowplug.check.results import Check
+from glowplug.plan.bounds import SAID
 from tests.check.test_paths import GATEWAY, INTERFACE, LISTED, NAT, S3, SUBNET
 from tests.check.test_paths import network as made
+from tests.plan.known import plan
 
 
 def _checks(topology: network.Topology, question: Question = Question()) -> dict[str, Check]:  # noqa: B008 - frozen
@@ -101,3 +106,27 @@ def test_nat_gateways_share_the_load() -> None:
     assert first["bound"] == "nat"
     assert both["seconds"] * 2 == first["seconds"]
     assert both["usd"] == first["usd"]
+
+
+SIZES = (10**9, 67 * 10**9, 140 * 10**9)
+MACHINES = ("p5.48xlarge", "g6.xlarge", "g6e.12xlarge", "p4d.24xlarge", "g7e.48xlarge")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("nodes", [1, 10])
+def test_a_load_takes_as_long_as_plan_says(size: int, name: str, nodes: int) -> None:
+    """One model, two commands, one number: the limits are the same."""
+    question = Question(nodes=nodes, size=size, machine=instance(name))
+    said = _checks(made(NAT, LISTED, endpoints=(GATEWAY,)), question)["fleet"].evidence["gateway"]
+    planned = plan(size / 1e9, name, nodes=nodes, streamer_version="0.17.1").estimate
+    assert said["seconds"] == pytest.approx(planned.load_seconds_fleet_endpoint, rel=0.01, abs=0.01)
+    assert said["bound"] == planned.bound_fleet_endpoint
+
+
+def test_without_a_machine_no_load_is_faster_than_any_was_seen_to_be() -> None:
+    found = _checks(made(NAT, LISTED, endpoints=(GATEWAY,)), Question(size=67 * 10**9))["fleet"]
+    assert found.evidence["gateway"]["seconds"] == pytest.approx(67 / 8.12, abs=0.01)
+    assert SAID["streamer"] in found.message
+    assert "--instance" in found.hint
+    assert not _checks(made(NAT), Question(size=10**9, machine=instance("g6.xlarge")))["fleet"].hint

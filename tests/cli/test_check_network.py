@@ -55,7 +55,7 @@ warn     <private-c> (private-c, us-west-2c): NAT gateway <nat>, $0.045 per GB, 
 warn     NAT gateway <nat> in us-west-2a carries the S3 traffic of 3 subnets; from us-west-2b, us-west-2c it crosses zones, which costs extra, and ends when us-west-2a fails
          hint: a gateway endpoint takes S3 off it; for the rest, one NAT gateway per zone
 pass     <vpc> answers names
-warn     67 GB on 8 nodes at once: gateway endpoint 11.6 s at best, free; NAT 42.9 s at best (14 min 18 s before it has grown), $24.12 each time
+warn     67 GB on 8 nodes at once: gateway endpoint 11.6 s at best (S3's request rate for one prefix bounds it), free; NAT 42.9 s at best (the NAT gateway bounds it; 14 min 18 s before it has grown), $24.12 each time
 
 5 warn, 2 pass
 """)
@@ -76,7 +76,7 @@ pass     NAT gateway <nat-a> in us-west-2a carries the S3 traffic of 1 subnet
 pass     NAT gateway <nat-b> in us-west-2b carries the S3 traffic of 1 subnet
 pass     NAT gateway <nat-c> in us-west-2c carries the S3 traffic of 1 subnet
 pass     <vpc> answers names
-warn     67 GB on 8 nodes at once: gateway endpoint 11.6 s at best, free; NAT 14.3 s at best (4 min 46 s before it has grown), $24.12 each time
+warn     67 GB on 8 nodes at once: gateway endpoint 11.6 s at best (S3's request rate for one prefix bounds it), free; NAT 14.3 s at best (the NAT gateway bounds it; 4 min 46 s before it has grown), $24.12 each time
 
 4 warn, 5 pass
 """)
@@ -97,7 +97,7 @@ pass     gateway endpoint <vpce>: available, in every route table of these subne
 pass     the policy of <vpce> lets s3://weights be read
 pass     <vpc> answers names
 pass     s3://weights is in us-west-2, as the subnets are
-pass     67 GB on 8 nodes at once: gateway endpoint 11.6 s at best, free
+pass     67 GB on 8 nodes at once: gateway endpoint 11.6 s at best (S3's request rate for one prefix bounds it), free
 
 9 pass
 """)
@@ -202,7 +202,7 @@ warn     <private-c> (private-c, us-west-2c): interface endpoint <vpce-interface
 pass     interface endpoint <vpce-interface>: available, with private DNS: S3's names lead to it in this VPC
 pass     the policy of <vpce-interface> lets every bucket be read
 pass     <vpc> answers names
-warn     67 GB on 8 nodes at once: gateway endpoint 11.6 s at best, free; interface endpoint 21.4 s at best (3 min 34 s before it has grown), $5.36 each time
+warn     67 GB on 8 nodes at once: gateway endpoint 11.6 s at best (S3's request rate for one prefix bounds it), free; interface endpoint 21.4 s at best (the interface endpoint bounds it; 3 min 34 s before it has grown), $5.36 each time
 
 4 warn, 4 pass
 """)
@@ -255,7 +255,7 @@ warn     <public-b> (public-b, us-west-2b): internet gateway <igw>, free of char
 warn     <public-c> (public-c, us-west-2c): internet gateway <igw>, free of charge, at 50% of the bandwidth (5 Gbit/s below 32 vCPUs)
          hint: aws ec2 create-vpc-endpoint --region us-west-2 --vpc-id <vpc> --vpc-endpoint-type Gateway --service-name com.amazonaws.us-west-2.s3 --route-table-ids <rtb-public> (or the CloudFormation of `glowplug render network`)
 pass     <vpc> answers names
-warn     67 GB on 8 nodes at once: gateway endpoint 11.6 s at best, free; internet 11.6 s at best, free
+warn     67 GB on 8 nodes at once: gateway endpoint 11.6 s at best (S3's request rate for one prefix bounds it), free; internet 11.6 s at best (S3's request rate for one prefix bounds it), free
 
 4 warn, 2 pass
 """)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import struct
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import yaml
 from inline_snapshot import snapshot
 
 from glowplug.core.clock import Deadline
+from glowplug.core.errors import NotFoundError
 from tests.cli.conftest import Call
 from tests.cli.test_imports import HEAVY, _imported, _roots
 from tests.parts import requires
@@ -65,7 +67,8 @@ vllm 0.33.0, streamer 0.17.1, profile auto
 
 fits       with tensor parallel 2, 4 pods a node
 load       8.2 s at best: nobody has published a faster load by the streamer
-10 nodes   53.6 s through one NAT gateway, $30.15; 14.6 s through a gateway endpoint for S3, no charge
+10 nodes   53.6 s through one NAT gateway (the NAT gateway bounds it), $30.15; 14.6 s through a gateway
+           endpoint for S3 (S3's request rate for one prefix bounds it), no charge
 needs      at most 116 GB of host memory, 900 connections, 1,152 open files a process
 also on    g7e.2xlarge (TP 1), g6.12xlarge (TP 4), g5.12xlarge (TP 4), g4dn.metal (TP 8), g6e.12xlarge (TP 2),
            g7.24xlarge (TP 4)
@@ -105,7 +108,7 @@ to know
           or IRSA sets it
 
 next
-  glowplug render deployment s3://BUCKET/PREFIX --size 67GB --instance p5.48xlarge --nodes 10
+  glowplug render deployment s3://BUCKET/PREFIX --size 67GB --instance p5.48xlarge --nodes 10 --mode shared
 """)
 
 
@@ -152,8 +155,6 @@ to know
   info    streamer-timeout-ineffective: RUNAI_STREAMER_S3_REQUEST_TIMEOUT_MS=3000 changes nothing: the SDK's
           window is three seconds at least, and that is its default; profile auto uses 30000, which survives a
           slow first byte
-  info    ranks-read-everything: without `distributed` rank 0 does not broadcast, as the guide has it: each of
-          4 ranks reads everything
   info    concurrency-formula: the guide divides decimal GB by 4 but reads chunks of 4 GiB: 35 clients for 33
           chunks
   info    xdg-moves-everything: XDG_CACHE_HOME also moves the caches of Hugging Face, pip and others into the
@@ -162,7 +163,7 @@ to know
           files are below vllm/torch_compile_cache instead
 
 next
-  glowplug render deployment s3://BUCKET/PREFIX --size 140GB --instance p5.48xlarge --profile guide
+  glowplug render deployment s3://BUCKET/PREFIX --size 140GB --instance p5.48xlarge --profile guide --mode shared
 """)
 
 
@@ -175,7 +176,7 @@ def test_what_does_not_fit_ends_with_one(call: Call) -> None:
     assert text.status == 1
     assert "NO FIT" in text.out
     candidate = answer.json["placement"]["candidates"][0]["instance"]
-    assert f"glowplug plan s3://BUCKET/PREFIX --size 140GB --instance {candidate}" in text.out
+    assert text.out.splitlines()[-1].strip() == f"glowplug plan 140GB --instance {candidate}"
 
 
 @pytest.mark.parametrize(
@@ -184,11 +185,39 @@ def test_what_does_not_fit_ends_with_one(call: Call) -> None:
         "--engine sglang --engine-version 0.5.20",
         "--profile guide --streamer-version 0.17.1",
         "--engine-version 0.21.0 --tp 4 --nodes 3",
+        "--max-model-len 32768 --chunk-size 1000000000",
     ],
 )
 def test_what_to_do_next_asks_for_the_same(call: Call, asked: str) -> None:
     answer = call("plan", "67GB", "--instance", "p5.48xlarge", *asked.split())
-    assert answer.out.splitlines()[-1].endswith(f"--instance p5.48xlarge {asked}")
+    assert answer.out.splitlines()[-1].endswith(f"--instance p5.48xlarge {asked} --mode shared")
+
+
+@pytest.mark.parametrize("machine", ["--instance p5.48xlarge", "--gpu h100 --gpu-count 8", ""])
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+def test_what_to_do_next_can_be_typed(call: Call, machine: str, engine: str) -> None:
+    answer = call("plan", "67GB", *machine.split(), "--engine", engine, "--max-model-len", "4096")
+    words = shlex.split(answer.out.splitlines()[-1])
+    rendered = call(*words[1:])
+    assert rendered.status == 0, rendered.err
+    assert "4096" in rendered.out
+
+
+def test_a_local_models_config_goes_with_it(call: Call, tmp_path: Path) -> None:
+    answer = call("plan", write_model(tmp_path / "model"), "--instance", "g6.xlarge")
+    last = answer.out.splitlines()[-1]
+    assert "s3://BUCKET/PREFIX --size " in last
+    assert "--tp 1 --max-model-len 4096 --mode shared" in last
+
+
+def test_a_bucket_without_the_model_is_no_answer_about_it(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: object, **__: object) -> None:
+        raise NotFoundError("s3://b/none holds nothing", code="not-found", hint="check the bucket and the prefix")
+
+    monkeypatch.setattr("glowplug.models.read.read", read)
+    for words in (["plan", "s3://b/none"], ["render", "deployment", "s3://b/none"]):
+        answer = call(*words, "--instance", "p5.48xlarge")
+        assert (answer.status, answer.err.splitlines()[0]) == (2, "error[not-found]: s3://b/none holds nothing")
 
 
 def test_a_local_model_is_read(call: Call, tmp_path: Path) -> None:
@@ -296,6 +325,9 @@ def test_options_are_variables(call: Call, monkeypatch: pytest.MonkeyPatch) -> N
         (["67GB", "--engine", "ollama"], 2, "usage"),
         (["67GB", "--profile", "best"], 2, "usage"),
         (["67GB", "--engine-version", "0.21 && true"], 2, "usage"),
+        (["67GB", "--engine-version", "latest"], 2, "usage"),
+        (["67GB", "--engine-version", ""], 2, "usage"),
+        (["67GB", "--streamer-version", "newest"], 2, "usage"),
         (["67GB", "--streamer-version", ""], 2, "usage"),
         (["67GB", "--chunk-size", "0"], 2, "bad-size"),
         (["67GB", "--chunk-size", "big"], 2, "bad-size"),
