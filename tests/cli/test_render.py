@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,132 @@ def test_what_a_person_has_to_know_is_on_stderr(call: Call) -> None:
     assert "--glowplug-image" in answer.err
     assert "--service-account" in answer.err
     assert "glowplug: " not in answer.out.replace("'glowplug: ", "")
+
+
+@pytest.mark.parametrize("words", [(), ("--mode", "node"), ("--mode", "node", "--store", "s3://b/c", "-o", "json")])
+@pytest.mark.parametrize("kind", ["deployment", "bake", "all"])
+def test_what_does_not_work_is_said_last_and_begins_with_that_word(
+    call: Call, kind: str, words: tuple[str, ...]
+) -> None:
+    answer = call("render", kind, *SIZED, *words)
+    lines = answer.err.splitlines()
+    warnings = [line for line in lines if line.startswith("warning: ")]
+    assert warnings
+    assert lines[-len(warnings) :] == warnings
+    assert answer.status == 0
+    if "json" not in words:
+        assert "\n# warning: " in answer.out.partition("\napiVersion: ")[0]
+
+
+def test_the_examples_of_the_help_work_and_warn_of_nothing(call: Call) -> None:
+    text = call("render", "--help").out
+    examples = [line.strip() for line in text.splitlines() if line.strip().startswith("glowplug render ")]
+    assert len(examples) >= 4
+    for example in examples:
+        words = shlex.split(example.partition(" > ")[0])[1:]
+        sized = (
+            words
+            if "--size" in words or not any(word.startswith("s3:") for word in words)
+            else [*words, "--size", "67GB"]
+        )
+        answer = call(*sized)
+        assert (answer.status, "warning" in answer.err) == (0, False), example
+
+
+# ---- what comes from the environment
+
+
+def test_a_value_that_nobody_typed_is_named(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "us-east-2")
+    monkeypatch.setenv("GLOWPLUG_STORE", "s3://cache/fleet")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://10.0.0.5:9000/")
+    (told,) = [line for line in call("render", "deployment", *SIZED).err.splitlines() if "your environment" in line]
+    assert set(told.removeprefix("glowplug: from your environment: ").split(", ")) == {
+        "AWS_REGION=us-east-2",
+        "GLOWPLUG_STORE=s3://cache/fleet",
+        "AWS_ENDPOINT_URL=http://10.0.0.5:9000/",
+    }
+    typed = call("render", "deployment", *SIZED, "--region", "eu-central-1", "--store", "s3://c").err
+    assert "AWS_REGION=" not in typed
+    assert "GLOWPLUG_STORE=" not in typed
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+def test_an_address_of_this_machine_gets_into_no_manifest(
+    call: Call, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")
+    answer = call("render", "deployment", *SIZED, "--engine", engine, "--mode", "shared")
+    manifest = [line for line in answer.out.splitlines() if not line.startswith("#")]
+    assert "127.0.0.1" not in "\n".join(manifest)
+    assert "warning: http://127.0.0.1:9000" in answer.err
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://10.0.0.5:9000")
+    assert "value: http://10.0.0.5:9000" in call("render", "deployment", *SIZED, "--engine", engine).out
+
+
+@pytest.mark.parametrize("separator", [",", " ", " , ", ", "])
+def test_a_repeatable_option_is_a_list_in_its_variable(
+    call: Call, monkeypatch: pytest.MonkeyPatch, separator: str
+) -> None:
+    tables = ["rtb-0123456789abcdef0", "rtb-0123456789abcdef1"]
+    repeated = call("render", "network", *(word for table in tables for word in ("--route-table", table))).out
+    assert call("render", "network", "--route-table", ",".join(tables)).out == repeated
+    monkeypatch.setenv("GLOWPLUG_ROUTE_TABLE", separator.join(tables))
+    assert call("render", "network").out == repeated
+    monkeypatch.setenv("GLOWPLUG_PUBLISH_FROM", separator.join(["a", "b/c"]))
+    found = call("render", "agent").out
+    assert ("--publish-from=a" in found, "--publish-from=b/c" in found) == (True, True)
+
+
+# ---- a model that is not in an object store
+
+
+@pytest.mark.parametrize("model", ["./llama8b", "../llama8b", "llama8b", "~/llama8b", ".", "a/b/c"])
+@pytest.mark.parametrize("kind", ["deployment", "bake", "all"])
+def test_a_path_of_this_directory_is_none_of_a_pods(call: Call, kind: str, model: str) -> None:
+    answer = call("render", kind, model, "--size", "16GB", "--instance", "g6.2xlarge")
+    assert (answer.status, answer.out) == (2, "")
+    assert "which pods do not have" in answer.err
+    assert "hint: write s3://bucket/prefix, or the absolute path" in answer.err
+
+
+def test_a_path_that_looks_like_a_name_of_the_hub_is_one_when_it_is_not_here(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("render", "deployment", "models/llama", "--size", "16GB", "--instance", "g6.2xlarge")
+    assert call(*words).status == 0
+    (tmp_path / "models" / "llama").mkdir(parents=True)
+    assert call(*words).status == 2
+
+
+def test_an_absolute_path_is_taken_and_what_has_to_be_there_is_said(call: Call) -> None:
+    answer = call("render", "deployment", "/models/llama", "--size", "16GB", "--instance", "g6.2xlarge")
+    assert answer.status == 0
+    assert "/models/llama: no volume is rendered for it" in answer.err
+
+
+# ---- hints
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("network", "--route-table", "subnet-0123456789abcdef0"), "glowplug check network"),
+        (("network", "--vpc", "prod"), "aws eks describe-cluster"),
+        (("iam", "s3://b/m", "--kms-key", "alias/mine"), "aws kms describe-key"),
+        (("iam", "s3://b/m", "--oidc-provider", "https://oidc.eks.eu-central-1.amazonaws.com/id/A"), "oidc.issuer"),
+        (("agent", "--role-arn", "arn:aws:iam::1234:role/x"), "aws iam get-role"),
+        (("nodepool", "--cluster", "arn:aws:eks:eu-central-1:1:cluster/x"), "aws eks list-clusters"),
+        (("nodepool", "--node-role", "arn:aws:iam::123456789012:role/x"), "behind the last /"),
+        (("agent", "--publish-from", "a/b/c"), "--publish-from inference/vllm"),
+        (("agent", "--region", "Frankfurt"), "eu-central-1"),
+        (("agent", "--namespace", "A"), "kubectl get namespaces"),
+        (("agent", "--mode", "direct"), "--mode node"),
+    ],
+)
+def test_a_wrong_value_says_where_a_right_one_is_found(call: Call, words: tuple[str, ...], hint: str) -> None:
+    answer = call("render", *words)
+    assert answer.status == 2
+    (line,) = [line for line in answer.err.splitlines() if line.startswith("hint: ")]
+    assert hint in line
