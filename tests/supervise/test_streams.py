@@ -74,17 +74,19 @@ def test_two_streams_into_one_file_keep_their_order(bare: Machine) -> None:
 
 @pytest.mark.slow
 def test_a_slow_reader_gets_all_of_it(bare: Machine) -> None:
-    """The engine has long ended when its last bytes are read."""
-    code = "import os; os.write(1, b'x' * 2_000_000)"
-    process = subprocess.Popen(python(code), env=bare.env(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    """The engine has long ended when its last bytes are read, a little at a time: for longer than we wait for an orphan."""
+    code = "import os; os.write(1, b'x' * 131_072)"
+    command = python(code)
+    process = subprocess.Popen(
+        command, env=bare.env(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, pipesize=4096
+    )
     assert process.stdout is not None
-    count = len(os.read(process.stdout.fileno(), 1_900_000))
-    while count < 1_900_000:
-        count += len(os.read(process.stdout.fileno(), 1_900_000 - count))
-    time.sleep(7)  # longer than we wait for an orphan
-    count += len(process.stdout.read())
+    count = 0
+    while piece := os.read(process.stdout.fileno(), 4096):
+        count += len(piece)
+        time.sleep(0.35)
     process.stdout.close()
-    assert (process.wait(PATIENCE), count) == (0, 2_000_000)
+    assert (process.wait(PATIENCE), count) == (0, 131_072)
 
 
 def test_a_reader_that_goes_away_is_the_engines_to_notice(bare: Machine) -> None:

@@ -90,14 +90,16 @@ class Passthrough:
     ) -> None:
         """Wait until everything the child wrote has been passed on.
 
-        That takes as long as its reader takes; `seconds` at most where `hurry` says so, or where no reader keeps us waiting.
-        `pause` is called between two looks.
+        That takes as long as its reader takes; `seconds` at most where `hurry` says so, or since a reader last kept us waiting:
+        between two writes to a slow one there is a moment in which it does not. `pause` is called between two looks.
         """
-        end = time.monotonic() + seconds
+        last_wait = began = time.monotonic()
         passed = {pump: pump.passed for pump in self._pumps}
         while any(not pump.is_drained(since) for pump, since in passed.items()):
-            late = time.monotonic() >= end
-            if late and (hurry() or not any(pump.is_kept_waiting() for pump in self._pumps)):
+            now = time.monotonic()
+            if any(pump.is_kept_waiting() for pump in self._pumps):
+                last_wait = now
+            if now - last_wait >= seconds or (now - began >= seconds and hurry()):
                 return
             pause(_LOOK_SECONDS)
 
