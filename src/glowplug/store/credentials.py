@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core.errors import AccessDeniedError, GlowplugError
+from glowplug.store import endpoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,6 +82,7 @@ def find(environ: Mapping[str, str]) -> Credentials:
     """
     if environ.get("AWS_SKIP_SIGNATURE", "").lower() in {"1", "true"}:
         return Credentials({"skip_signature": True}, anonymous=True)
+    endpoints.check_keys(environ)
     key, secret = environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY")
     if key and secret:
         token = environ.get("AWS_SESSION_TOKEN")
@@ -174,7 +176,10 @@ def _from_profile(name: str | None) -> Credentials:
             "expires_at": dt.datetime.now(dt.UTC) + _PROFILE_LIFE,
         }
 
-    return Credentials(provider=Provider(fetch), region=str(session.region_name or ""))
+    region = str(session.region_name or "")
+    return Credentials(
+        provider=Provider(fetch), region=endpoints.check_region(region, f"the region of {shown}") if region else ""
+    )
 
 
 def from_instance(endpoint: str) -> S3Credential:

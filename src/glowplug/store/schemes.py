@@ -5,7 +5,7 @@ Nothing is asked of the network here, so a wrong address or a missing setting is
 under a deadline.
 
 S3 obeys `AWS_ENDPOINT_URL_S3`, else `AWS_ENDPOINT_URL` (http allowed, path style), and `AWS_REGION`, else
-`AWS_DEFAULT_REGION`, else the profile's region. `environ` decides, not the process's environment.
+`AWS_DEFAULT_REGION`, else the profile's region (`store/endpoints.py`). `environ` decides, not the process's environment.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def open_store(
 ) -> Store:
     """The store at `url`, with retries; `counter` adds up what is asked of it.
 
-    Raises UsageError (`bad-store-url`), GlowplugError (`missing-extra`), AccessDeniedError (`no-credentials`).
+    Raises UsageError (`bad-store-url`, `no-region`), GlowplugError (`missing-extra`), AccessDeniedError (`no-credentials`).
     """
     bare = _bare_store(url, environ)
     return Retrying(Counting(bare, counter) if counter else bare, policy)
@@ -184,12 +184,13 @@ def _s3(address: Address, environ: Mapping[str, str]) -> Any:
     from obstore.exceptions import UnknownConfigurationKeyError
     from obstore.store import S3Store
 
-    from glowplug.store import credentials, regions
+    from glowplug.store import credentials, endpoints, regions
     from glowplug.store.objects import Remote
 
+    own, told = endpoints.endpoint(environ), endpoints.region(environ)
     found = credentials.find(environ)
-    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or found.region or _DEFAULT_REGION
-    endpoint = _endpoint(environ) or regions.endpoint(region)
+    region = told or found.region or _DEFAULT_REGION
+    endpoint = own or regions.endpoint(region)
     settings: dict[str, Any] = {
         **found.settings,
         "region": region,
@@ -207,7 +208,7 @@ def _s3(address: Address, environ: Mapping[str, str]) -> Any:
             prefix=address.prefix or None,
             config=config,  # type: ignore[arg-type] # a plain dict with the keys of S3Config
             client_options=client_options(
-                seconds, certificates=certificates, allow_http=endpoint.startswith("http://")
+                seconds, certificates=certificates, allow_http=endpoint.lower().startswith("http://")
             ),
             retry_config=_never_again(),
             credential_provider=found.provider,
@@ -228,20 +229,6 @@ def _s3(address: Address, environ: Mapping[str, str]) -> Any:
         find_region=lambda seconds: regions.of_bucket(endpoint, address.bucket, seconds),
         credentials_fault=found.provider.fault if found.provider else None,
     )
-
-
-def _endpoint(environ: Mapping[str, str]) -> str:
-    for variable in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
-        text = environ.get(variable, "").strip()
-        if not text:
-            continue
-        parts = urllib.parse.urlsplit(text)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
-            raise UsageError(
-                f"{variable} is not the address of a server", code="bad-store-url", hint="write it as https://host:port"
-            )
-        return text.rstrip("/")
-    return ""
 
 
 def _certificates(environ: Mapping[str, str]) -> str:
