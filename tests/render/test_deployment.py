@@ -11,6 +11,7 @@ import pytest
 from glowplug.catalog.allocatable import allocatable
 from glowplug.catalog.instances import Instance, instance, instances
 from glowplug.manifests import recipe
+from glowplug.plan.loaders import PUBLISHED
 from glowplug.plan.outcome import Estimate, Plan, Resources
 from glowplug.render import budget, kinds
 from glowplug.render.options import Compute, Mode
@@ -77,7 +78,7 @@ def test_each_engine_is_started_by_its_own_words(
 
 
 def test_an_engine_whose_releases_are_not_listed_still_has_a_pinned_image() -> None:
-    unknown = replace(TENSORRT, engine_version="unknown")
+    unknown = replace(TENSORRT, engine_version=PUBLISHED["tensorrt-llm"])
     image = container(unknown)["image"]
     assert image.endswith("release:1.0.0")
     assert any(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from glowplug.plan.loaders import UNKNOWN
+from glowplug.plan.loaders import PUBLISHED
 from glowplug.render import budget, copying
 from glowplug.render.options import Compute, Mode, Options
 from glowplug.render.serving import serving
@@ -126,10 +126,11 @@ def _of_profile(options: Options) -> Iterator[str]:
 
 def _of_model(kind: str, options: Options) -> Iterator[str]:
     model = options.model or ""
-    if options.plan is not None and options.plan.engine_version == UNKNOWN and options.image is None:
-        image = serving(options.plan.engine).image_of(UNKNOWN)
+    plan = options.plan
+    if plan is not None and plan.engine_version == PUBLISHED.get(plan.engine) and options.image is None:
+        image = serving(plan.engine).image_of(plan.engine_version)
         yield (
-            f"no list of {options.engine}'s releases is here: the image is {image}, which is known to be published; "
+            f"no list of {plan.engine}'s releases is here: the image is {image}, which is known to be published; "
             "--engine-version V or --image names another"
         )
     if not model.startswith(_STREAMED):

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from glowplug.core.errors import UsageError
-from glowplug.plan.loaders import UNKNOWN
 
 if TYPE_CHECKING:
     from glowplug.plan.outcome import Plan
@@ -18,10 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Serving:
-    """One engine. `model`, `tensor_parallel`, `context` begin arguments; the first is "" where the model is a bare word.
-
-    `known` is a version whose image is known to be published, for an engine whose releases the catalogue does not list.
-    """
+    """One engine. `model`, `tensor_parallel`, `context` begin arguments; the first is "" where the model is a bare word."""
 
     container: str
     image: str
@@ -31,7 +27,6 @@ class Serving:
     context: str
     port: int
     health: str = "/health"
-    known: str = ""
 
     def arguments(self, model: str, plan: Plan) -> list[tuple[str, str]]:
         """Words in the guide's order, each with its reason, "" where the plan gives none."""
@@ -44,7 +39,7 @@ class Serving:
 
     def image_of(self, version: str) -> str:
         """The engine's own image of a version: never a tag that moves."""
-        return self.image.format(version=self.known if version == UNKNOWN else version.removeprefix("v"))
+        return self.image.format(version=version.removeprefix("v"))
 
 
 _ENGINES: Final = {
@@ -74,7 +69,6 @@ _ENGINES: Final = {
         "--tp_size=",
         "--max_seq_len=",
         8000,
-        known="1.0.0",  # the tag that NVIDIA's own documentation deploys
     ),
 }
 
