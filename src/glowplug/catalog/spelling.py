@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +25,8 @@ def nearest(name: str, known: Iterable[str], count: int = 3, alike: float = _CUT
     """
     if len(name) > LONGEST:
         return []
+    import difflib  # for names that are wrong
+
     return difflib.get_close_matches(name, list(known), count, alike)
 
 

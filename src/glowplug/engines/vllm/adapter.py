@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.engines.temporary import is_temporary
 from glowplug.engines.vllm import caches, command, keys
-from glowplug.engines.vllm.logs import VllmLog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,4 +50,6 @@ class Vllm:
 
     def log_reader(self) -> LogReader:
         """A reader for one start's log."""
+        from glowplug.engines.vllm.logs import VllmLog  # thirty expressions, which only a start needs
+
         return VllmLog()

@@ -11,7 +11,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from glowplug.core import redact
 from glowplug.core.errors import BadInputError
 from glowplug.core.tables import Row, table
 from glowplug.engines.versions import parts, within
@@ -83,6 +82,8 @@ def compare(first: Factors, second: Factors) -> tuple[Difference, ...]:
 
 
 def _shown(name: str, value: object) -> str:
+    from glowplug.core import redact  # its expressions take longer than all of this module
+
     return (
         "unset"
         if value is None
@@ -120,6 +121,7 @@ def redacted(data: bytes) -> bytes:
     """The bytes with the values of credential-like names replaced by digests, formatting kept. Works on damaged files
     too.
     """
+    from glowplug.core import redact
 
     def replace(match: re.Match[bytes]) -> bytes:
         name, value = match.group(1).decode("ascii"), match.group(3)
