@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from glowplug.core.errors import UsageError
 from glowplug.render import kinds, surroundings
 from tests.render.planned import AUTO, GUIDE, options
 
@@ -23,12 +24,12 @@ from tests.render.planned import AUTO, GUIDE, options
         "http://0.0.0.0:9000",
         "http://[::]",
         "http://169.254.169.254",
-        "http://[fe80::1%25eth0]:9000",
+        "http://[fe80::1]:9000",
     ],
 )
 def test_an_address_of_this_machine_is_none_of_a_pod(url: str) -> None:
     found = surroundings.read({"AWS_ENDPOINT_URL": url}, None)
-    assert (found.endpoint, found.unreachable, found.sources) == (None, url, ())
+    assert (found.endpoint, found.unreachable, found.sources) == (None, url.rstrip("/"), ())
 
 
 @pytest.mark.parametrize(
@@ -80,3 +81,19 @@ def test_an_address_that_is_left_out_is_a_warning(plan: Any, given: dict[str, An
     made = kinds.render("deployment", options(plan, **given))
     assert any(word in warning for warning in made.warnings)
     assert kinds.render("deployment", options(plan, model="/models/m", **given)).warnings == made.warnings[1:]
+
+
+@pytest.mark.parametrize(
+    ("environ", "name"),
+    [
+        ({"AWS_ENDPOINT_URL": "http://user:secret@10.0.0.5:9000"}, "AWS_ENDPOINT_URL"),
+        ({"AWS_ENDPOINT_URL_S3": "nonsense"}, "AWS_ENDPOINT_URL_S3"),
+        ({"AWS_REGION": "Frankfurt"}, "AWS_REGION"),
+        ({"AWS_DEFAULT_REGION": "frankfurt"}, "AWS_DEFAULT_REGION"),
+    ],
+)
+def test_what_is_none_is_refused_by_the_name_of_its_variable(environ: dict[str, str], name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        surroundings.read(environ, None)
+    assert caught.value.message.startswith(name)
+    assert "secret" not in caught.value.message

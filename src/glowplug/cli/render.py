@@ -112,8 +112,11 @@ def command(
     pools; the network and the roles around them as CloudFormation.
     """
     from glowplug.render import kinds, surroundings
+    from glowplug.store.endpoints import REGIONS
 
-    found = surroundings.read(os.environ, region=named.pop("region"))
+    # A server's address matters where a model is read, and nowhere else.
+    environ = os.environ if kind in _NEED_MODEL else {name: os.environ.get(name, "") for name in REGIONS}
+    found = surroundings.read(environ, region=named.pop("region"))
     options = _options(kind, model, asked, named, found)
     made = kinds.render(kind, options)
     shown = Output("text") if output.form == "yaml" else output

@@ -32,7 +32,7 @@ _SERVICE: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _DOMAIN: Final = re.compile(r"[a-z0-9]([-._a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?")
-_REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d{1,2}")
+REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d{1,2}")
 _ROLE: Final = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+")
 _IMAGE: Final = re.compile(
     r"[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?(:\d+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?",
@@ -233,7 +233,7 @@ _RULES: Final = {
     ),
     "--image": _Rule(_IMAGE, _IMAGES, "leave it out for the engine's own image"),
     "--glowplug-image": _Rule(_IMAGE, _IMAGES, "for example registry.example/glowplug:1"),
-    "--region": _Rule(_REGION, "a region of AWS such as eu-central-1", "write its code: eu-central-1, us-east-1"),
+    "--region": _Rule(REGION, "a region of AWS such as eu-central-1", "write its code: eu-central-1, us-east-1"),
     "--role-arn": _Rule(
         _ROLE,
         "arn:aws:iam::ACCOUNT:role/NAME, the account in 12 digits",

@@ -11,14 +11,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from glowplug.core.errors import UsageError
+from glowplug.render.options import REGION
+from glowplug.store import endpoints
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from glowplug.plan.outcome import Plan
 
 ENDPOINT: Final = "AWS_ENDPOINT_URL"
-_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", ENDPOINT)
-_REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _UNSIGNED: Final = ("RUNAI_STREAMER_S3_UNSIGNED", "AWS_SKIP_SIGNATURE")
 _TRUE: Final = ("1", "true", "yes")
 
@@ -49,23 +51,29 @@ class Surroundings:
 
 
 def read(environ: Mapping[str, str], region: str | None) -> Surroundings:
-    """The environment; `region` is the option, which goes first."""
+    """The environment; `region` is the option, which goes first.
+
+    Raises UsageError for what is no region or no server's address, by the name of the variable.
+    """
     sources: list[tuple[str, str]] = []
     if region is None:
-        found = _first(environ, _REGIONS)
-        region = found[1] if found else None
-        sources += [found] if found else []
-    endpoint = _first(environ, _ENDPOINTS)
-    reachable = endpoint is not None and not is_of_this_machine(endpoint[1])
-    sources += [endpoint] if endpoint and reachable else []
+        region = endpoints.region(environ)
+        sources += _source(environ, endpoints.REGIONS)
+        if region is not None and not REGION.fullmatch(region):
+            raise UsageError(
+                f"{sources[0][0]}: {region!r} is not a region of AWS such as eu-central-1",
+                hint="set it, or give --region",
+            )
+    server = endpoints.endpoint(environ)
+    reachable = server is not None and not is_of_this_machine(server)
+    sources += _source(environ, endpoints.ENDPOINTS) if reachable else []
     unsigned = [(name, environ[name]) for name in _UNSIGNED if environ.get(name, "").lower() in _TRUE]
-    sources += unsigned
     return Surroundings(
         region=region,
-        endpoint=endpoint[1].rstrip("/") if endpoint and reachable else None,
+        endpoint=server if reachable else None,
         unsigned=bool(unsigned),
-        unreachable=endpoint[1] if endpoint and not reachable else None,
-        sources=tuple(sources),
+        unreachable=None if reachable else server,
+        sources=(*sources, *unsigned),
     )
 
 
@@ -85,8 +93,9 @@ def is_of_this_machine(url: str) -> bool:
     return bool(mapped.is_loopback or mapped.is_link_local or mapped.is_unspecified)
 
 
-def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str] | None:
-    return next(((name, environ[name]) for name in names if environ.get(name)), None)
+def _source(environ: Mapping[str, str], names: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The variable that decides, with its value."""
+    return [(name, environ[name]) for name in names if environ.get(name)][:1]
 
 
 def _words(name: str, value: str) -> tuple[str, ...]:
