@@ -9,10 +9,16 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glowplug.core.errors import BadInputError
 from glowplug.manifests.writing import noted, plain, stream
 
+LINE_ENDS = "\x85\u2028\u2029"
+REFUSED = (*map(chr, (*range(9), *range(0xB, 0x20))), "\ud800", "\udcff", "\ufeff", "\ufffe", "\uffff")
+WRITABLE = st.characters(exclude_characters=[one for one in REFUSED if not "\ud800" <= one <= "\udfff"])
+
 TEXT = (
-    st.text(max_size=40)
+    st.text(WRITABLE, max_size=40)
+    | st.text(alphabet=f" \na:#-{LINE_ENDS}", max_size=12)
     | st.text(alphabet=" \n\t:#-?'\"{}[]&*!|>%@`,\\=~0xe.", max_size=12)
     | st.text(alphabet="aé :\n", min_size=110, max_size=130)
 )
@@ -44,6 +50,23 @@ def test_a_parser_reads_what_was_meant(documents: list[dict[str, Any]], header: 
 def test_a_reason_stays_a_comment(why: str) -> None:
     text = stream([{"a": noted({"b": noted([noted(1, why)], why)}, why), "c": [noted({"d": 1}, why)]}], why)
     assert yaml.safe_load(text) == {"a": {"b": [1]}, "c": [{"d": 1}]}
+
+
+@pytest.mark.parametrize("end", LINE_ENDS)
+def test_what_only_some_readers_take_for_a_lines_end_is_escaped(end: str) -> None:
+    for text in (f"a\nb{end}c\n", f"a{end}\nb", f"{end}\na", f"a\nb{end}", end):
+        line = stream([{"a": text}])
+        assert line.isascii()
+        assert line.count("\n") == 1
+        assert yaml.safe_load(line) == {"a": text}
+
+
+@pytest.mark.parametrize("character", REFUSED, ids=ascii)
+def test_what_no_manifest_can_hold_is_refused(character: str) -> None:
+    for value in (character, f"a{character}b", f"a\nb{character}\n"):
+        for document in ({"a": value}, {value: 1}, {"a": [noted({"b": value}, "why")]}):
+            with pytest.raises(BadInputError, match=rf"U\+{ord(character):04X}"):
+                stream([document])
 
 
 @pytest.mark.parametrize(
@@ -88,7 +111,7 @@ def test_a_reason_stays_a_comment(why: str) -> None:
             "<<",
             "=",
         ),
-        *("---", "...", "a\tb", "\x7f", "\x1b[2J", "\u2028", "\ufeff", "#a", "a:", "'a'", '"a"'),
+        *("---", "...", "a\tb", "\x7f", "\x9b2J", "\u2028", "#a", "a:", "'a'", '"a"'),
     ],
 )
 def test_what_some_reader_takes_for_something_else_is_quoted(text: str) -> None:

@@ -3,7 +3,8 @@
 PyYAML's own emitter sorts, knows no comments, and quotes by YAML 1.1 alone. What is printed here is read by at least two
 parsers that disagree (PyYAML; kubectl's sigs.k8s.io/yaml, for which `y`, `1e3` and `0o17` are no strings), so a string stays
 plain only when both read a string. Whether a plain scalar is possible at all is PyYAML's analysis, not a rule of ours. A
-comment can never become data: its reason is flattened to printable words first.
+comment can never become data: its reason is flattened to printable words first. Characters that no argument, variable or name
+of Kubernetes can have (NUL and its like, half of a surrogate pair, a byte order mark) are refused, whoever gave them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 from yaml.emitter import Emitter
 
+from glowplug.core.errors import BadInputError
 from glowplug.core.printable import json_text, printable
 
 if TYPE_CHECKING:
@@ -35,8 +37,11 @@ _NO_STRING: Final = re.compile(
     r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*|y|n|yes|no|on|off|true|false|null|~|<<|=|[-+]?\.(?:inf|nan)|",
     re.IGNORECASE,
 )
-# Beyond core/printable: a byte order mark, and what YAML readers refuse.
+# Beyond core/printable, in comments: a byte order mark, and what YAML readers refuse.
 _REFUSED: Final = re.compile("[\ufeff\ufffe\uffff]")
+_UNWRITABLE: Final = re.compile("[\x00-\x08\x0b-\x1f\ufeff\ufffe\uffff\ud800-\udfff]")
+# Line ends for YAML 1.1 and none for YAML 1.2: in a block readers disagree where its lines end.
+_LINE_ENDS: Final = re.compile("[\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,10 @@ def plain(value: Any) -> Any:
 
 
 def stream(documents: Sequence[Mapping[str, Any]], header: str = "") -> str:
-    """Block YAML of several documents, `---` between them. `header` is a comment above all; each of its lines stays a line."""
+    """Block YAML of several documents, `---` between them. `header` is a comment above all; each of its lines stays a line.
+
+    Raises BadInputError for a key or text with characters that no YAML reader takes, TypeError for what is no JSON.
+    """
     head = "".join(f"# {_words(line)}".rstrip() + "\n" for line in header.splitlines())
     return head + "---\n".join("".join(f"{line}\n" for line in _lines(document, "")) for document in documents)
 
@@ -169,6 +177,7 @@ def _float(value: float) -> str:
 
 
 def _text(value: str, indent: str) -> list[str]:
+    _demand_writable(value)
     if "\n" not in value.rstrip("\n") or not _block_is_safe(value):
         return [_string(value)]
     sign = "|" if value.endswith("\n") else "|-"
@@ -179,26 +188,35 @@ def _text(value: str, indent: str) -> list[str]:
 def _block_is_safe(value: str) -> bool:
     analysis = _EMITTER.analyze_scalar(value)
     blank_end = value.endswith("\n\n")
-    return analysis.allow_block and not blank_end and value[0] not in " \t\n" and "\t" not in value
+    plain_lines = printable(value) == value and not _LINE_ENDS.search(value) and "\t" not in value
+    return analysis.allow_block and plain_lines and not blank_end and value[0] not in " \t\n"
 
 
 def _string(value: str) -> str:
     """One line: plain where every reader takes it for this string, else quoted the way that needs fewer escapes."""
+    _demand_writable(value)
     if _may_be_plain(value):
         return value
-    escaped = _REFUSED.sub(
-        lambda found: f"\\u{ord(found.group()):04x}", json_text(json.dumps(value, ensure_ascii=False))
-    )
+    escaped = json_text(json.dumps(value, ensure_ascii=False))
     escapes = "\\" in escaped
     single = escapes and "\\" not in escaped.replace('\\"', "").replace("\\\\", "")
     return "'" + value.replace("'", "''") + "'" if single else escaped
+
+
+def _demand_writable(value: str) -> None:
+    found = _UNWRITABLE.search(value)
+    if found:
+        raise BadInputError(
+            f"a text for a manifest holds U+{ord(found.group()):04X}, which no YAML reader takes",
+            hint="leave the character out: control characters, a byte order mark or bytes that are no UTF-8",
+        )
 
 
 def _may_be_plain(value: str) -> bool:
     if not value or len(value) > 2**16 or _NO_STRING.fullmatch(value):
         return False
     analysis = _EMITTER.analyze_scalar(value)
-    if analysis.multiline or not analysis.allow_block_plain or _REFUSED.search(value) or printable(value) != value:
+    if analysis.multiline or not analysis.allow_block_plain or printable(value) != value:
         return False
     tag = _RESOLVER.resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
     return bool(tag == "tag:yaml.org,2002:str")
