@@ -141,6 +141,6 @@ def test_a_streamer_that_nobody_listed_too(version: str, planned: str, profile: 
 
 def test_an_engine_without_a_list_of_releases_is_planned_as_the_image_that_is_rendered() -> None:
     found = plan(30, engine="tensorrt-llm")
-    served = serving("tensorrt-llm")
-    assert served.image_of(found.engine_version) == served.image_of("unknown")
+    assert serving("tensorrt-llm").image_of(found.engine_version).endswith(":1.0.0")
+    assert found.engine_version == "1.0.0"
     assert "newest" not in found.why("--engine-version")

@@ -113,7 +113,7 @@ def planning_options(function: F) -> F:
 @click.command(
     "plan",
     epilog=epilog(
-        "Exit status: 0 it fits; 1 it does not.",
+        "Exit status: 0 it fits; 1 it does not; 2 the call is wrong (a machine, version or model that is not there, too).",
         "glowplug plan s3://my-bucket/model --instance p5.48xlarge",
         "glowplug plan 67GB --instance p5.48xlarge --profile guide",
         "glowplug plan ./model --gpu l40s --gpu-count 4 --max-model-len 32768 -o json",

@@ -85,7 +85,7 @@ def unstreamed(request: Request, ranks: int, loader: Loader) -> Decided:
         "warning",
         f"{loader.name} has no Run:ai loader: it cannot stream weights from S3 ({source})",
         newer
-        + "copy the model to the node's NVMe (an init container, or a volume that is filled once) and load it from there",
+        + "copy the model to the node's disk before the engine starts, as the init container of `glowplug render` does",
     )
     none = "no streamer: the model is copied to the node's disk, and loaded from there"
     reasons = (
