@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -191,10 +192,83 @@ def test_a_directory_that_may_not_be_looked_at(tmp_path: Path) -> None:
     assert caught.value.hint
 
 
-def test_credentials_are_not_repeated() -> None:
+SECRETS = [
+    *("s3://AKIA:geheim@bucket/m", "s3://AKIA:ge/heim@bucket/m", "s3://geheim@bucket/m", "s3:AKIA:geheim@bucket/m"),
+    *("S3A://AKIA:geheim@bucket/m", "s3a://AKIA:p/geheim@b/m", "s3:/AKIA:p/geheim@b", "file://u:p/geheim@host/x"),
+    *("//AKIA:geheim@bucket/m", "//AKIA:p/geheim@bucket", "https://AKIA:geheim@host/m", "AKIA:geheim@bucket/m"),
+    *("s3://bucket/m?X-Amz-Signature=geheim", "s3://bucket/m#token=geheim", "https://host/m?sig=geheim"),
+]
+
+
+@pytest.mark.parametrize("read", [lambda text: address.parse(text, {}), address.unread], ids=["parse", "unread"])
+@pytest.mark.parametrize("text", SECRETS)
+def test_credentials_are_not_repeated(read: Callable[[str], object], text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        address.parse("s3://AKIA:geheim@bucket/m", {})
+        read(text)
+    assert caught.value.code == "bad-model"
     assert "geheim" not in str(caught.value) + caught.value.hint
+    assert "heim" not in str(caught.value) + caught.value.hint
+
+
+ODD = [
+    *("s3://", "s3:///m", "s3://Bucket", "s3://buck_et/m", "s3://-bucket", "s3://bucket-/m", "s3://.b", "s3://a..b/m"),
+    *("s3://bücket/m", "s3://b\uff13/m", f"s3://{'b' * 64}", "s3://bucket:9000/m", "s3://b*", "az://Container/m"),
+    *(
+        "s3://bucket//m",
+        "s3://bucket/a//m",
+        "s3://bucket/../m",
+        "s3://bucket/a/..",
+        "s3://bucket/./m",
+        "gs://bucket/..",
+    ),
+    *(
+        "s3://bucket/a b",
+        "s3://bucket/m*",
+        "s3://bucket/$(HOME)",
+        "s3://bucket/${x}",
+        "s3://bucket/m?",
+        "s3://bucket/ü",
+    ),
+    *("s3://bucket/" + "m" * 256, "s3://bucket/" + "m/" * 510 + "m"),
+]
+
+
+@pytest.mark.parametrize("text", ODD, ids=lambda text: ascii(text)[:40])
+def test_what_readers_of_an_address_disagree_on_is_refused(text: str) -> None:
+    for read in (lambda text: address.parse(text, {}), address.unread):
+        with pytest.raises(UsageError) as caught:
+            read(text)
+        assert caught.value.code == "bad-model"
+        assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("s3://b/m", "s3://b/m"),
+        ("S3://bucket/m//", "s3://bucket/m"),
+        ("s3://my.bucket-1/a/m_1.2+x=y@z", "s3://my.bucket-1/a/m_1.2+x=y@z"),
+        ("gs://b_1", "gs://b_1"),
+        ("file:///models/x", "/models/x"),
+        ("file://localhost/models/x%20y/", "/models/x y"),
+        ("/models/x", "/models/x"),
+        ("Qwen/Qwen3-32B", "Qwen/Qwen3-32B"),
+        ("./m", "./m"),
+        ("67GB", "67GB"),
+    ],
+)
+def test_a_model_that_is_not_read_need_not_be_there(text: str, told: str) -> None:
+    assert address.unread(text) == told
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "m" * 300_000, "m\n", "\udcff", "m\0", "\x1b[2J"], ids=lambda text: ascii(text)[:20]
+)
+def test_what_no_model_is_called_is_refused_unread(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        address.unread(text)
+    assert caught.value.code == "bad-model"
+    assert len(str(caught.value)) < 400
 
 
 @given(st.text(max_size=40) | st.text("s3:/ab.@%~ \0GB7", max_size=20))

@@ -1,7 +1,9 @@
 """What the word MODEL of a command line means: a size (`is_size`), else a directory or a place in an object store (`parse`).
 
-Nothing is read here but whether a directory of that name is there. What the word cannot mean is told with what was probably meant,
-since the usual mistakes have names: a Hugging Face name, a web address, one file of a folder, billions of parameters for bytes.
+Nothing is read here but whether a directory of that name is there, and not even that by `unread`, for calls that name the size
+beside the model. Both hold an address to one rule, so that a plan, a manifest, a policy and the reading mean the same objects.
+What the word cannot mean is told with what was probably meant, since the usual mistakes have names: a Hugging Face name, a web
+address, one file of a folder, billions of parameters for bytes. Passwords and signatures in it are never repeated.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from glowplug.core import units
+from glowplug.core import redact, units
 from glowplug.core.errors import AccessDeniedError, BadInputError, GlowplugError, UsageError
 from glowplug.core.printable import one_line
 from glowplug.models.contents import Finding
@@ -37,6 +39,13 @@ _ALIASES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("gcs", "google"), "gs"),
     **dict.fromkeys(("azure", "abfs", "abfss", "wasb", "wasbs"), "az"),
 }
+# S3's and Azure's names, but for their least length, which a server will tell; Google's may have underscores and be longer.
+_BUCKET: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
+_BUCKET_OF_GOOGLE: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,220}[a-z0-9])?", re.ASCII)
+_PART: Final = re.compile(r"[A-Za-z0-9._=+@-]{1,255}", re.ASCII)
+_MOST_PREFIX: Final = 1000  # characters; S3's names have 1024 at most, and files have names too
+# `//user:password@host` and `s3:/key:secret@…` are no URLs, and hold a password all the same.
+_USER: Final = re.compile(r"\A((?:[A-Za-z][A-Za-z0-9+.-]*:)?/*)[^:@]*:.*@", re.DOTALL)
 _LONGEST: Final = 4096  # characters; PATH_MAX
 _SHOWN: Final = 200
 
@@ -94,18 +103,76 @@ def parse(text: str, environ: Mapping[str, str]) -> Address:
     Raises UsageError (`bad-model`, `bad-size` for what is almost one; `not-found` where a directory is not there), BadInputError
     where it is a file, AccessDeniedError where it cannot be looked at.
     """
+    _demand_harmless(text)
+    found = _SCHEME.fullmatch(text)
+    if found is None:
+        return _directory(text, environ)
+    place = _of_scheme(text, *found.groups())
+    return place if isinstance(place, Objects) else _existing(text, place)
+
+
+def unread(text: str) -> str:
+    """How MODEL is told an engine where it is not read: an address as `Objects.source`, the path of `file:///…`, else as it is.
+
+    Raises UsageError (`bad-model`) for what `parse` would refuse wherever it ran.
+    """
+    _demand_harmless(text)
+    found = _SCHEME.fullmatch(text)
+    if found is None:
+        return text
+    place = _of_scheme(text, *found.groups())
+    return place.source if isinstance(place, Objects) else str(place)
+
+
+def shown(text: str) -> str:
+    """MODEL for a line of ours: on one line, not too long, without passwords and signatures."""
+    hidden = redact.value("MODEL", _USER.sub(r"\1…@", text[: 2 * _LONGEST]))
+    hidden = one_line(hidden)
+    return hidden if len(hidden) <= _SHOWN else hidden[:_SHOWN] + "…"
+
+
+def bucket_and_prefix(url: str) -> tuple[str, str]:
+    """Bucket and prefix of `scheme://bucket/prefix`, "" for none. Raises UsageError (`bad-model`) for what readers disagree on."""
+    scheme, _, rest = url.partition("://")
+    bucket, _, prefix = rest.rstrip("/").partition("/")
+    grammar = _BUCKET_OF_GOOGLE if scheme.lower() == "gs" else _BUCKET
+    if not grammar.fullmatch(bucket) or ".." in bucket:
+        why = (
+            "its bucket's name is none (small letters, digits, hyphens and dots, at most 63)"
+            if bucket
+            else "it names no bucket"
+        )
+        raise _bad(url, why)
+    if len(prefix) > _MOST_PREFIX:
+        raise _bad(url, f"its prefix has more than {_MOST_PREFIX} characters")
+    for part in prefix.split("/") if prefix else ():
+        if not part:
+            raise _bad(url, "it has two slashes, which name other objects for some readers", "write each slash once")
+        if part in (".", ".."):
+            raise _bad(
+                url, f"{part!r} is part of it, which is a name in a bucket and a way in a path", "write it without"
+            )
+        if not _PART.fullmatch(part):
+            raise _bad(url, "its prefix has characters beside letters, digits and . _ - = + @")
+    return bucket, prefix
+
+
+def _demand_harmless(text: str) -> None:
     if not text.strip() or len(text) > _LONGEST or not text.isprintable():
         raise _bad(text, "it is empty, too long or not printable")
-    found = _SCHEME.fullmatch(text)
-    if found is not None:
-        return _of_scheme(text, *found.groups())
-    return _directory(text, environ)
+    if text.startswith("//") and "@" in text:
+        raise _bad("//…", "credentials do not belong into an address")
 
 
-def _of_scheme(text: str, scheme: str, slashes: str | None, rest: str) -> Address:
+def _of_scheme(text: str, scheme: str, slashes: str | None, rest: str) -> Objects | Path:
+    """A place in a bucket, or the path of `file:///…`."""
     plain = scheme.lower()
-    if "@" in rest.split("/", 1)[0]:
+    if "@" in rest.lstrip("/").split("/", 1)[0]:
         raise _bad(f"{scheme}://…", "credentials do not belong into an address")
+    if "?" in rest or "#" in rest:
+        raise _bad(
+            re.split(r"[?#]", text, maxsplit=1)[0], "it has a query or a fragment", "leave out what begins with ? or #"
+        )
     if plain in ("http", "https"):
         raise _bad(
             text,
@@ -113,16 +180,21 @@ def _of_scheme(text: str, scheme: str, slashes: str | None, rest: str) -> Addres
             "write s3://bucket/prefix",
         )
     if plain in _ALIASES:
-        raise _bad(text, f"no engine knows {scheme}:", f"did you mean {_ALIASES[plain]}://{rest} ?")
+        raise _bad(text, f"no engine knows {scheme}:", _meant(_ALIASES[plain], rest))
     if plain in ("hf", "huggingface"):
         raise _hub(text)
     if plain not in (*_OBJECTS, "file"):
         raise _bad(text, f"unknown scheme {scheme!r}")
     if not slashes:
-        raise _bad(text, f"two slashes are missing after {scheme}:", f"did you mean {plain}://{rest.lstrip('/')} ?")
+        raise _bad(
+            text,
+            f"two slashes are missing after {scheme}:",
+            _meant(plain, rest.lstrip("/")),
+        )
     if plain == "file":
         return _file_url(text, rest)
     source = f"{plain}://{rest.rstrip('/')}"
+    bucket_and_prefix(source)
     if rest.endswith(".safetensors"):
         raise BadInputError(
             f"{one_line(source)} is one file; engines load folders",
@@ -142,16 +214,20 @@ def _case(scheme: str, source: str) -> tuple[Finding, ...]:
     return (Finding("scheme-case", "error", message, f"write {source}"),)
 
 
-def _file_url(text: str, rest: str) -> Directory:
+def _file_url(text: str, rest: str) -> Path:
     import urllib.parse  # 5 ms, for an address that is rare
 
     host, slash, path = rest.partition("/")
     if host not in ("", "localhost") or not slash:
-        raise _bad(text, "a directory's address has three slashes", f"did you mean file:///{rest} ?" if rest else "")
+        raise _bad(
+            text,
+            "a directory's address has three slashes",
+            _meant("file", f"/{rest}") if rest else "",
+        )
     decoded = urllib.parse.unquote(path)
     if not decoded.isprintable():
         raise _bad(text, "it is not printable")
-    return _existing(text, Path("/" + decoded.strip("/")))
+    return Path("/" + decoded.strip("/"))
 
 
 def _directory(text: str, environ: Mapping[str, str]) -> Directory:
@@ -169,24 +245,24 @@ def _directory(text: str, environ: Mapping[str, str]) -> Directory:
 
 
 def _existing(text: str, path: Path) -> Directory:
-    shown = one_line(text)[:_SHOWN]
+    told = shown(text)
     try:
         mode = path.stat().st_mode
     except PermissionError as error:
         raise AccessDeniedError(
-            f"{shown} cannot be looked at: {error.strerror}", hint="give this user the right to read the directory"
+            f"{told} cannot be looked at: {error.strerror}", hint="give this user the right to read the directory"
         ) from error
     except (OSError, ValueError) as error:
         raise _NoDirectoryError(
-            f"there is no directory {shown}", hint="check the path; of a bucket, write s3://bucket/prefix"
+            f"there is no directory {told}", hint="check the path; of a bucket, write s3://bucket/prefix"
         ) from error
     if stat.S_ISDIR(mode):
         return Directory(text.rstrip("/") or "/", Path(os.path.abspath(path)))  # noqa: PTH100 - absolute() keeps ..
     if text.endswith(".safetensors"):
         raise BadInputError(
-            f"{shown} is one file; engines load folders", code="bad-model", hint="give the folder that it lies in"
+            f"{told} is one file; engines load folders", code="bad-model", hint="give the folder that it lies in"
         )
-    raise BadInputError(f"{shown} is no directory", code="bad-model")
+    raise BadInputError(f"{told} is no directory", code="bad-model")
 
 
 def _hub(text: str) -> GlowplugError:
@@ -198,7 +274,11 @@ def _hub(text: str) -> GlowplugError:
 
 
 def _no_size(text: str) -> int:
-    raise UsageError(f"not a size: {one_line(text)[:_SHOWN]!r}", code="bad-size")
+    raise UsageError(f"not a size: {shown(text)!r}", code="bad-size")
+
+
+def _meant(scheme: str, rest: str) -> str:
+    return f"did you mean {shown(f'{scheme}://{rest}')} ?"
 
 
 def _bigger(text: str) -> str:
@@ -209,6 +289,4 @@ def _bigger(text: str) -> str:
 
 
 def _bad(text: str, why: str, hint: str = "") -> UsageError:
-    shown = one_line(text)
-    shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
-    return UsageError(f"not a model: {shown!r}: {why}", code="bad-model", hint=hint)
+    return UsageError(f"not a model: {shown(text)!r}: {why}", code="bad-model", hint=hint)
