@@ -12,6 +12,8 @@ import pytest
 from glowplug.check import local
 from glowplug.check.local import Here
 from glowplug.core.clock import Deadline
+from glowplug.core.errors import UsageError
+from glowplug.store import regions
 from lab import aws
 
 REGION = {"AWS_REGION": "us-west-2"}
@@ -173,6 +175,23 @@ def test_the_real_machine_connects_and_is_refused() -> None:
         local.Machine().connect("127.0.0.1", port, 5)
 
 
-@pytest.mark.parametrize("server", ["http://127.0.0.1:1", "http://[", "nonsense", "http://127.0.0.1:99999"])
-def test_the_region_of_a_bucket_where_nobody_answers(server: str) -> None:
-    assert local.region_of("bucket", {"AWS_ENDPOINT_URL_S3": server}, Deadline.after(2), "us-west-2") == ""
+def test_the_region_of_a_bucket_where_nobody_answers() -> None:
+    environ = {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1"}
+    assert local.region_of("bucket", environ, Deadline.after(2), "us-west-2") == ""
+
+
+@pytest.mark.parametrize("told", ["us-west-2; id", "us-$(id)", "\x9b31m"])
+def test_a_region_that_is_none_is_not_taken_from_a_server(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regions, "of_bucket", lambda *_: told)
+    assert local.region_of("bucket", REGION, Deadline.after(2), "us-west-2") == ""
+    here = _look(Fake(facts={**INSTANCE, "placement/region": told}), environ={})
+    assert here.region == ""
+    assert told not in "".join(check.hint for check in here.checks)
+
+
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_EC2_METADATA_SERVICE_ENDPOINT"])
+@pytest.mark.parametrize("server", ["http://[", "nonsense", " ", "http://127.0.0.1:99999", "http://u:hunter2@host"])
+def test_a_server_that_is_none_is_refused_by_the_variables_name(name: str, server: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} is not the address") as refused:
+        _look(Fake(), environ={**REGION, name: server})
+    assert "hunter2" not in refused.value.message

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import jsonschema
@@ -47,6 +49,78 @@ def test_a_store_that_is_switched_off(call: Call, store: Path) -> None:
     answer = call("check", "store")
     assert answer.status == 1
     assert "warn     publishing is switched off for everyone" in answer.out
+
+
+def test_nothing_is_left_behind(call: Call, store: Path) -> None:
+    (store / "v1" / "default").mkdir(parents=True)
+    before = sorted(store.rglob("*"))
+    assert call("check", "store").status == 0
+    assert call("check", "store", "--domain", "other").status == 0
+    assert sorted(store.rglob("*")) == before
+
+
+@pytest.mark.parametrize("options", [(), ("--read-only",)], ids=["write", "read"])
+def test_a_directory_that_is_still_to_be_made_is_told_and_not_made(
+    call: Call, store: Path, options: tuple[str, ...]
+) -> None:
+    answer = call("check", "store", *options)
+    assert (answer.status, answer.err) == (1, "")
+    assert answer.out.replace(str(store), "<store>") == snapshot("""\
+warn     file://<store> is not there yet: starts restore nothing, the first publisher makes it
+         hint: mkdir <store>, or check the path
+
+1 warn
+""")
+    assert not store.exists()
+
+
+@pytest.mark.parametrize("closed", ["store/v1", "store/.glowplug-locks"])
+def test_a_directory_that_is_closed_is_a_check_that_fails(
+    call: Call, store: Path, closed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("v1", ".glowplug-locks"):
+        (store / name).mkdir(parents=True)
+    place = store.parent / closed
+    usual = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != place and usual(path, mode))
+    answer = call("check", "store", "-o", "json")
+    assert (answer.status, answer.err) == (1, "")
+    said = {check["name"]: check for check in answer.json["checks"]}["write"]
+    assert (said["status"], said["message"]) == ("fail", f"{place}: Permission denied")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
+def test_a_directory_that_cannot_be_looked_into_is_a_check_that_fails(call: Call, store: Path) -> None:
+    store.parent.joinpath("closed", "store").mkdir(parents=True)
+    store.parent.joinpath("closed").chmod(0)
+    try:
+        answer = call("check", "store", "--store", str(store.parent / "closed" / "store"))
+    finally:
+        store.parent.joinpath("closed").chmod(0o700)
+    assert (answer.status, answer.err) == (1, "")
+    assert answer.out.startswith("fail ")
+
+
+@pytest.mark.parametrize("variable", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE"])
+def test_a_pipe_that_nobody_writes_to_is_given_up(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setenv(variable, str(tmp_path / "pipe"))
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/x")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    begin = time.monotonic()
+    answer = call("check", "store", "--store", "s3://bucket/cache", "--timeout", "2s")
+    assert time.monotonic() - begin < 20
+    assert answer.status == 1
+    assert answer.out.startswith("fail ")
+
+
+@pytest.mark.parametrize("options", [("--domain", ""), ("--store", "")])
+def test_empty_values_are_refused(call: Call, store: Path, options: tuple[str, str]) -> None:
+    answer = call("check", "store", *options)
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err.startswith("error[usage]")
 
 
 def test_a_directory_that_is_not_there(call: Call, tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ import datetime as dt
 import http.server
 import importlib.util
 import json
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -90,10 +92,146 @@ def test_web_identity_and_container_are_left_to_obstore(tmp_path: Path) -> None:
     token.write_text("t")
     found = credentials.find({**IRSA, "AWS_WEB_IDENTITY_TOKEN_FILE": str(token)})
     assert found.settings == {"web_identity_token_file": str(token), "role_arn": IRSA["AWS_ROLE_ARN"]}
-    address = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials"}
-    assert credentials.find(address).settings == {
-        "container_credentials_full_uri": address["AWS_CONTAINER_CREDENTIALS_FULL_URI"]
+    address = {
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token),
     }
+    assert credentials.find(address).settings == {
+        "container_credentials_full_uri": address["AWS_CONTAINER_CREDENTIALS_FULL_URI"],
+        "container_authorization_token_file": str(token),
+    }
+    relative = {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/v2/x"}
+    assert credentials.find(relative).settings == {"container_credentials_relative_uri": "/v2/x"}
+
+
+class Container(http.server.BaseHTTPRequestHandler):
+    """A container's credentials service that wants a token."""
+
+    answer: tuple[int, str] = (200, "")
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(f"{self.path} {self.headers.get('Authorization')}")
+        status, text = self.answer
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def container() -> Iterator[str]:
+    Container.asked.clear()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Container)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/creds?a=b"
+    server.shutdown()
+    server.server_close()
+
+
+KEYS = {"AccessKeyId": "k", "SecretAccessKey": "s", "Token": "t", "Expiration": "2100-01-01T00:00:00Z"}
+
+
+def test_a_container_without_a_tokens_file_is_asked_and_not_the_instance(container: str) -> None:
+    environ = {
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": container,
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN": "word",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    Container.answer = (200, json.dumps(KEYS))
+    provider = credentials.find(environ).provider
+    assert provider is not None
+    assert provider()["access_key_id"] == "k"
+    assert Container.asked == ["/creds?a=b word"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (403, ""),
+        (200, "<html>"),
+        (200, "{}"),
+        (200, "[]"),
+        (200, json.dumps({**KEYS, "Expiration": "soon"})),
+        (200, json.dumps({**KEYS, "SecretAccessKey": "hunter2\n"})),
+    ],
+)
+def test_a_container_that_gives_no_credentials(container: str, answer: tuple[int, str]) -> None:
+    Container.answer = answer
+    provider = credentials.find({"AWS_CONTAINER_CREDENTIALS_FULL_URI": container}).provider
+    assert provider is not None
+    with pytest.raises(AccessDeniedError) as caught:
+        provider()
+    assert caught.value.code == "no-credentials"
+    assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://[::1"},
+        {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "ftp://localhost"},
+        {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://u:hunter2@localhost"},
+        {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "v2"},
+        {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/v2\n"},
+    ],
+)
+def test_a_containers_address_that_is_none(environ: dict[str, str]) -> None:
+    with pytest.raises(AccessDeniedError) as caught:
+        credentials.find(environ)
+    assert caught.value.code == "no-credentials"
+    assert "hunter2" not in caught.value.message
+
+
+def test_keys_are_asked_of_no_other_host_without_tls() -> None:
+    provider = credentials.find({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://192.0.2.1/creds"}).provider
+    assert provider is not None
+    with pytest.raises(AccessDeniedError, match="not by https"):
+        provider()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "binary"])
+def test_a_token_that_is_no_file(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "token"
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "directory":
+        place.mkdir()
+    else:
+        place.write_bytes(b"\xff\x00")
+    with pytest.raises(AccessDeniedError, match="AWS_WEB_IDENTITY_TOKEN_FILE cannot be read"):
+        credentials.find({**IRSA, "AWS_WEB_IDENTITY_TOKEN_FILE": str(place)})
+
+
+def test_a_pipe_instead_of_a_configuration_is_passed_over(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    environ = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": str(tmp_path / "pipe"), "HOME": str(tmp_path)}
+    with pytest.raises(AccessDeniedError) as caught:
+        credentials.find(environ)
+    assert caught.value.code == "no-credentials"
+
+
+def test_what_a_credential_process_complains_of_is_one_short_line_without_passwords(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "program"
+    program.write_text(
+        "#!/bin/sh\necho 'at https://u:hunter2@host password=hunter2' >&2\nyes | head -c 9999 >&2\nexit 1\n"
+    )
+    program.chmod(0o755)
+    (tmp_path / "config").write_text(f"[profile p]\ncredential_process = {program}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    provider = credentials.find({"AWS_PROFILE": "p"}).provider
+    assert provider is not None
+    with pytest.raises(AccessDeniedError) as caught:
+        provider()
+    assert "hunter2" not in caught.value.message
+    assert "\n" not in caught.value.message
+    assert len(caught.value.message) < 300
 
 
 def test_a_missing_token_file_is_named(tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from glowplug.core.errors import AccessDeniedError, GlowplugError, NotFoundError, UnavailableError
-from glowplug.store import faults
+from glowplug.core.clock import Deadline
+from glowplug.core.errors import AccessDeniedError, BadInputError, GlowplugError, NotFoundError, UnavailableError
+from glowplug.store import faults, objects
 
 
 class GenericError(Exception):
@@ -44,3 +47,33 @@ def test_refusals_with_another_status(code: str) -> None:
 
 def test_what_is_not_there() -> None:
     assert isinstance(_fault(404), NotFoundError)
+
+
+def test_a_key_that_obstore_takes_for_no_path_is_named() -> None:
+    text = 'Encountered object with invalid path: Error parsing Path "m//b": Path contained empty path segment'
+    fault = faults.translate(faults.read(GenericError(text)), "listing s3://b")
+    assert isinstance(fault, BadInputError)
+    assert "m//b" in fault.message
+    assert fault.hint
+
+
+class PanicException(BaseException):
+    """As pyo3 names it, which does not export it."""
+
+
+@pytest.mark.parametrize("call", ["get", "head", "list", "stream", "put"])
+def test_a_panic_of_the_client_is_a_line_without_its_text(call: str) -> None:
+    class Client:
+        def __getattr__(self, _: str) -> Any:
+            def panic(*_: object, **__: object) -> None:
+                raise PanicException("hunter2")
+
+            return panic
+
+    client: Any = Client()
+    store: Any = objects.ObjectStore(objects.Remote(url="s3://b", connect=lambda _: client))
+    arguments = {"list": ("a",), "put": ("a", b"")}.get(call, ("a",))
+    with pytest.raises(UnavailableError) as caught:
+        answer = getattr(store, call)(*arguments, Deadline.after(5))
+        list(answer)
+    assert "hunter2" not in caught.value.message + caught.value.hint

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from glowplug.core import bounded
 from glowplug.core.errors import AccessDeniedError, GlowplugError, NotFoundError, UnavailableError, UsageError
 from glowplug.core.printable import one_line
+from glowplug.store import endpoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -131,7 +132,8 @@ class Session:
 def connect(environ: Mapping[str, str], deadline: Deadline, region: str = "") -> Session:
     """A session in `region`, else that of AWS_REGION, AWS_DEFAULT_REGION or the profile. Nothing is asked of AWS yet.
 
-    Raises GlowplugError (`missing-extra`), UsageError (`no-region`), AccessDeniedError (`no-credentials`: no such profile).
+    Raises GlowplugError (`missing-extra`), UsageError (`no-region`, `bad-store-url`), AccessDeniedError
+    (`no-credentials`: no such profile, files that cannot be read).
     """
     if importlib.util.find_spec("boto3") is None:
         raise GlowplugError(
@@ -142,17 +144,25 @@ def connect(environ: Mapping[str, str], deadline: Deadline, region: str = "") ->
     import boto3.session  # 200 ms that only this command pays
     import botocore.exceptions
 
-    wanted = region or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or None
-    try:
+    endpoints.check_services(environ)
+    endpoints.check_keys(environ)
+    wanted = endpoints.check_region(region, "--region") if region else endpoints.region(environ)
+
+    def work() -> tuple[Any, str]:
         session = boto3.session.Session(region_name=wanted)
-        found = wanted or session.region_name
+        return session, str(wanted or session.region_name or "")
+
+    try:
+        session, found = bounded.call(work, deadline, "reading the configuration of AWS")
     except botocore.exceptions.BotoCoreError as error:
         raise translate(error, "", "") from error
+    except (OSError, ValueError) as error:
+        raise AccessDeniedError(
+            f"AWS's configuration cannot be read: {_line(error)}", code="no-credentials", hint=_NO_CONFIG
+        ) from error
     if not found:
         raise UsageError("no AWS region is known", code="no-region")
-    if not all(character.isalnum() or character == "-" for character in found):
-        raise UsageError(f"not a region: {found!r}", code="no-region")
-    return Session(session, str(found), deadline)
+    return Session(session, endpoints.check_region(found, "the region of the profile"), deadline)
 
 
 def permission(service: str, action: str) -> str:
@@ -188,6 +198,7 @@ def translate(error: BaseException, service: str, action: str) -> GlowplugError:
 _NO_KEYS: Final = (
     "set AWS_PROFILE or AWS_ACCESS_KEY_ID, or run it where a role is (an instance, a pod with a service account)"
 )
+_NO_CONFIG: Final = "look at ~/.aws/config and ~/.aws/credentials, or what AWS_CONFIG_FILE names"
 _SIGN_IN: Final = "sign in again: aws sso login"
 
 

@@ -10,6 +10,7 @@ Everything outside comes in as `Outside`, every question ends by the deadline.
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import urllib.parse
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from glowplug.check.results import Check
 from glowplug.core import bounded
 from glowplug.core.errors import GlowplugError
 from glowplug.core.units import format_seconds
-from glowplug.store import regions
-from glowplug.store.credentials import IMDS
+from glowplug.store import endpoints, regions
+from glowplug.store.credentials import metadata_service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ _EACH_SECONDS: Final = 2.0
 _IMDS_SECONDS: Final = 1.0
 _LARGEST: Final = 1 << 12
 _SHOWN: Final = 8
+_SUBNET: Final = re.compile(r"subnet-[0-9a-f]{1,32}")
 
 
 class Outside(Protocol):
@@ -99,10 +101,14 @@ class Here:
 
 
 def look(environ: Mapping[str, str], outside: Outside, deadline: Deadline, region: str = "") -> Here:
-    """Look around. Never raises for what is outside; it ends within `SECONDS`, or at the deadline where that is sooner."""
+    """Look around. Never raises for what is outside; it ends within `SECONDS`, or at the deadline where that is sooner.
+
+    Raises UsageError (`bad-store-url`, `no-region`) where a variable that is to say where S3 is says something else.
+    """
     until = deadline.at_most(SECONDS)
+    told = region or endpoints.region(environ) or ""
+    endpoints.endpoint(environ)
     facts, imds = _instance(environ, outside, until)
-    told = region or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ""
     where = told or facts.get("region", "")
     checks = [imds, _region(told, facts)]
     server = server_of(environ, where)
@@ -112,9 +118,8 @@ def look(environ: Mapping[str, str], outside: Outside, deadline: Deadline, regio
 
 
 def server_of(environ: Mapping[str, str], region: str) -> str:
-    """S3's address: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else AWS's own in the region; "" without a region."""
-    own = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
-    return own or (regions.endpoint(region) if region else "")
+    """S3's address: the environment's, else AWS's own in the region; "" without a region. Raises UsageError (`bad-store-url`)."""
+    return endpoints.endpoint(environ) or (regions.endpoint(region) if region else "")
 
 
 def region_of(bucket: str, environ: Mapping[str, str], deadline: Deadline, region: str) -> str:
@@ -124,11 +129,12 @@ def region_of(bucket: str, environ: Mapping[str, str], deadline: Deadline, regio
     if not server:
         return ""
     try:
-        return bounded.call(
+        found = bounded.call(
             lambda: regions.of_bucket(server, bucket, until.remaining()), until, f"asking where {bucket} is"
         )
     except (GlowplugError, ValueError):
         return ""
+    return found if endpoints.is_region(found) else ""
 
 
 def _instance(environ: Mapping[str, str], outside: Outside, deadline: Deadline) -> tuple[Mapping[str, str], Check]:
@@ -136,7 +142,7 @@ def _instance(environ: Mapping[str, str], outside: Outside, deadline: Deadline) 
     name = "local:instance"
     if environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         return {}, Check(name, "unknown", "the instance metadata service is not asked (AWS_EC2_METADATA_DISABLED)")
-    endpoint = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT") or IMDS
+    endpoint = metadata_service(environ)
 
     def ask() -> Mapping[str, str]:
         known = ("placement/region", "placement/availability-zone", "instance-type", "mac")
@@ -144,10 +150,12 @@ def _instance(environ: Mapping[str, str], outside: Outside, deadline: Deadline) 
         place = f"network/interfaces/macs/{first.get('mac', '')}/subnet-id"
         second = outside.metadata(endpoint, (place,), _IMDS_SECONDS) if first.get("mac") else {}
         return {
-            "region": first.get("placement/region", ""),
+            "region": first.get("placement/region", "")
+            if endpoints.is_region(first.get("placement/region", ""))
+            else "",
             "zone": first.get("placement/availability-zone", ""),
             "type": first.get("instance-type", ""),
-            "subnet": second.get(place, ""),
+            "subnet": second.get(place, "") if _SUBNET.fullmatch(second.get(place, "")) else "",
         }
 
     try:
@@ -228,7 +236,7 @@ def _way(kind: str, proxy: str, *, own: bool) -> Check:
 
 
 def _own(environ: Mapping[str, str]) -> bool:
-    return bool(environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL"))
+    return endpoints.endpoint(environ) is not None
 
 
 def _proxy(environ: Mapping[str, str], scheme: str, host: str) -> str:

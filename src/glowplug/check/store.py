@@ -1,18 +1,29 @@
 """Whether a store can be used: reached, listed, read, written with conditions, and not switched off.
 
 By the store's own contract, so what passes here is what a start and a publisher will really do. Reading is tried on an object
-that is not there: a store that lets it be read says so with "not there", one that does not refuses. Writing leaves nothing behind:
-one empty object below `v1/<domain>/.probe/`, removed again.
+that is not there: a store that lets it be read says so with "not there", one that does not refuses, and who has it is no store.
+Writing leaves nothing behind: in a bucket one empty object below `v1/<domain>/.probe/`, removed again; in a directory a store of
+its own inside the innermost directory of the domain that is there, removed with all that it made.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import secrets
+import shlex
+import shutil
+import urllib.parse
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from glowplug.cache import control, layout
 from glowplug.check.results import Check
+from glowplug.core import bounded
 from glowplug.core.errors import AccessDeniedError, GlowplugError, NotFoundError
+from glowplug.store import paths
+from glowplug.store.directory import LOCKS, DirectoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +34,9 @@ if TYPE_CHECKING:
 
 _NO_USE: Final = {"no-credentials": "credentials", "wrong-region": "region"}
 """Refusals after which nothing else need be tried, and what they are about. All others but `access-denied`: the way there."""
+
+_DIRECTORY: Final = "file://"
+_NO_ACCESS: Final = "give this user the right to read and to write there, or try with --read-only"
 
 
 def readable(store: Store, domain: str, deadline: Deadline) -> tuple[Check, ...]:
@@ -35,8 +49,56 @@ def readable(store: Store, domain: str, deadline: Deadline) -> tuple[Check, ...]
     return (reached, listed, _read(store, domain, deadline), *_control(store, deadline))
 
 
+def absent(url: str, deadline: Deadline) -> tuple[Check, ...]:
+    """Why a store in a directory cannot be looked at, () where it can or is no directory. Nothing is made."""
+    if not url.startswith(_DIRECTORY):
+        return ()
+    root = _root(url)
+
+    def work() -> bool:
+        return root.is_dir() or not root.parent.is_dir()  # a parent that is missing is told by the store itself
+
+    try:
+        there = bounded.call(work, deadline, f"looking at {url}")
+    except (GlowplugError, OSError) as error:
+        return (Check("reach", "fail", f"{url} cannot be looked at: {error}", _NO_ACCESS),)
+    if there:
+        return ()
+    said = f"{url} is not there yet: starts restore nothing, the first publisher makes it"
+    return (Check("reach", "warn", said, f"mkdir {shlex.quote(str(root))}, or check the path", {"code": "not-found"}),)
+
+
 def writable(store: Store, domain: str, deadline: Deadline) -> tuple[Check, ...]:
     """What a publisher needs: to write with conditions, and to remove what it wrote."""
+    if not store.url.startswith(_DIRECTORY):
+        return _written(store, domain, deadline)
+    root = _root(store.url)
+    try:
+        base = bounded.call(lambda: _innermost(root, domain), deadline, f"looking at {store.url}")
+    except GlowplugError as error:
+        return (_failed("write", "fail", error),)
+    except OSError as error:
+        return (Check("write", "fail", f"{error.filename}: {error.strerror}", _NO_ACCESS),)
+    trial = base / f"{paths.RESERVED}check-{secrets.token_hex(8)}"
+    try:
+        return _written(DirectoryStore(trial), domain, deadline)
+    finally:
+        with contextlib.suppress(GlowplugError):
+            bounded.call(lambda: shutil.rmtree(trial, ignore_errors=True), deadline, f"removing {trial}")
+
+
+def _innermost(root: Path, domain: str) -> Path:
+    """The directory in which a publisher would make the next one. Raises OSError where it, or the one of the locks, is closed."""
+    whole = root / layout.domain_prefix(domain)
+    base = next((place for place in (whole, whole.parent, root) if place.is_dir()), root.parent)
+    locks = next(place for place in (root / LOCKS, root, base) if place.is_dir() or place == base)
+    for place in (base, locks):
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+    return base
+
+
+def _written(store: Store, domain: str, deadline: Deadline) -> tuple[Check, ...]:
     probe = _probe(domain)
     try:
         store.put_new(probe, b"", deadline)
@@ -68,7 +130,7 @@ def writable(store: Store, domain: str, deadline: Deadline) -> tuple[Check, ...]
 
 
 def unopened(error: GlowplugError) -> tuple[Check, ...]:
-    """Where not even a client can be made: no credentials."""
+    """Where not even a client can be made: no credentials, or nobody who gives them in time."""
     return (_failed(_NO_USE.get(error.code, "reach"), "fail", error),)
 
 
@@ -110,7 +172,8 @@ def _read(store: Store, domain: str, deadline: Deadline) -> Check:
         return Check("read", "pass", f"domain {domain!r} can be read")
     except GlowplugError as error:
         return _failed("read", "fail", error)
-    return Check("read", "pass", f"domain {domain!r} can be read")
+    said = "an object of a name that nobody gave is there: what answers is no store"
+    return Check("read", "fail", said, "check the network path, proxies and AWS_ENDPOINT_URL")
 
 
 def _control(store: Store, deadline: Deadline) -> Iterator[Check]:
@@ -145,6 +208,10 @@ def _failed(name: str, status: Status, error: GlowplugError, url: str = "") -> C
 
 def _code(error: GlowplugError) -> dict[str, str]:
     return {"code": error.code}
+
+
+def _root(url: str) -> Path:
+    return Path(urllib.parse.unquote(url.removeprefix(_DIRECTORY)))
 
 
 def _probe(domain: str) -> str:

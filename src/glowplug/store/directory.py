@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LOCKS: Final = f"{paths.RESERVED}locks"
+LOCKS: Final = f"{paths.RESERVED}locks"
+"""The directory of the lock files below a store's root."""
+
 _HASHED_BYTES: Final = 1 << 20
 _FIRST_POLL: Final = 0.001  # seconds between two tries for a lock, doubling
 _LAST_POLL: Final = 0.02
@@ -226,7 +228,7 @@ class DirectoryStore:
 
     @contextlib.contextmanager
     def _lock(self, path: str, deadline: Deadline) -> Iterator[None]:
-        locks = self._root / _LOCKS
+        locks = self._root / LOCKS
         locks.mkdir(exist_ok=True)
         name = hashlib.sha256(path.encode()).hexdigest()[:2]
         descriptor = os.open(locks / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

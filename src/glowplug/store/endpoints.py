@@ -68,11 +68,16 @@ def check_endpoint(value: str, name: str) -> str:
 
 def check_region(value: str, name: str) -> str:
     """`value`, when it has the form of a region. `name`: the variable, option or profile. Raises as `region`."""
-    if not _REGION.fullmatch(value):
-        ends = value.strip() != value and _REGION.fullmatch(value.strip())
+    if not is_region(value):
+        ends = value.strip() != value and is_region(value.strip())
         why = _spoiled(value) if ends else "a region has small letters, digits and hyphens"
         raise UsageError(f"{name} is not a region: {why}", code="no-region", hint="write it as us-east-1")
     return value
+
+
+def is_region(text: str) -> bool:
+    """Whether a name that a server told has the form of a region: only then it is put into a command."""
+    return _REGION.fullmatch(text) is not None
 
 
 def check_services(environ: Mapping[str, str]) -> None:

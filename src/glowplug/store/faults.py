@@ -14,6 +14,7 @@ from typing import Final
 
 from glowplug.core.errors import (
     AccessDeniedError,
+    BadInputError,
     ConflictError,
     GlowplugError,
     IntegrityError,
@@ -56,6 +57,10 @@ _DENIED_CODES: Final = frozenset(
 """Refusals of credentials that S3 and STS also send with the status 400."""
 
 _WRONG_KEYS: Final = frozenset({"SignatureDoesNotMatch", "InvalidAccessKeyId"})
+_HINTS: Final = {
+    **dict.fromkeys(_WRONG_KEYS, "the keys are wrong: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+    **dict.fromkeys(_EXPIRED, "the credentials have expired; get new ones"),
+}
 _BUSY_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _BUSY_CODES: Final = frozenset(
     {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "OperationAborted"}
@@ -102,6 +107,16 @@ class Answer:
         return "non-partial response when range requested" in self.text
 
     @property
+    def denied(self) -> bool:
+        """Whether these credentials are refused."""
+        return self.kind in _DENIED or self.status in {401, 403} or self.code in _DENIED_CODES or self.code in _HINTS
+
+    @property
+    def odd_key(self) -> bool:
+        """Whether a listing holds a key that obstore takes for no path: `a//b`, `../a`, control characters."""
+        return "Encountered object with invalid path" in self.text
+
+    @property
     def conflict(self) -> bool:
         """Whether a condition did not hold (412; 409 on AWS when two writers meet)."""
         return self.kind in _CONFLICTS
@@ -139,14 +154,15 @@ def translate(answer: Answer, doing: str) -> GlowplugError:
         return AccessDeniedError(what, code="no-bucket")
     if answer.kind == "FileNotFoundError" or answer.code == "NoSuchKey" or answer.status == 404:
         return NotFoundError(what)
+    if answer.odd_key:
+        return BadInputError(
+            f"{doing}: {answer.words}",
+            hint="remove or rename that object: no listing that holds it can be read",
+        )
     if answer.code in _DAMAGED:
         return IntegrityError(what)
-    if answer.code in _WRONG_KEYS:
-        return AccessDeniedError(what, hint="the keys are wrong: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-    if answer.code in _EXPIRED:
-        return AccessDeniedError(what, hint="the credentials have expired; get new ones")
-    if answer.kind in _DENIED or answer.status in {401, 403} or answer.code in _DENIED_CODES:
-        return AccessDeniedError(what)
+    if answer.denied:
+        return AccessDeniedError(what, hint=_HINTS.get(answer.code, ""))
     if answer.status in _BUSY_STATUS or answer.code in _BUSY_CODES:
         return UnavailableError(what)
     if answer.conflict:

@@ -46,7 +46,7 @@ from glowplug.core.errors import (
     NotFoundError,
     UnavailableError,
 )
-from glowplug.store import faults, paths
+from glowplug.store import endpoints, faults, paths
 from glowplug.store.contract import Meta, Object
 
 if TYPE_CHECKING:
@@ -162,6 +162,8 @@ class ObjectStore:
                 raise
             except _FAULTS as error:
                 raise self._explain(error, doing, deadline) from error
+            except BaseException as error:
+                raise _ended(error, doing) from error
 
         return bounded.iterate(produce, deadline, doing)
 
@@ -215,8 +217,12 @@ class ObjectStore:
             try:
                 for page in self._client(deadline).list(bare or None, chunk_size=_LIST_PAGE):
                     yield from (self._meta(meta, meta["path"]) for meta in page)
+            except GlowplugError:
+                raise
             except _FAULTS as error:
                 raise self._explain(error, doing, deadline) from error
+            except BaseException as error:
+                raise _ended(error, doing) from error
             self._bucket_seen = True
 
         return bounded.iterate(produce, deadline, doing, ahead=_LIST_PAGE)
@@ -333,6 +339,8 @@ class ObjectStore:
             return self._remote.connect(seconds)
         except _FAULTS as error:  # a setting that obstore does not take; waiting does not change it
             raise AccessDeniedError(f"{self.url}: {faults.read(error).text}") from error
+        except BaseException as error:
+            raise _ended(error, f"opening {self.url}") from error
 
     def _call(self, work: Callable[[Client], T], deadline: Deadline, doing: str, *, conditional: bool = False) -> T:
         def translated() -> T:
@@ -342,6 +350,8 @@ class ObjectStore:
                 raise
             except _FAULTS as error:
                 raise self._explain(error, doing, deadline, conditional=conditional) from error
+            except BaseException as error:
+                raise _ended(error, doing) from error
             self._bucket_seen = True
             return answer
 
@@ -382,6 +392,8 @@ class ObjectStore:
         region = answer.region
         if not region and self._remote.find_region is not None:
             region = self._remote.find_region(min(_REGION_SECONDS, deadline.remaining()))
+        if not endpoints.is_region(region):
+            region = ""
         if region == self._remote.region:
             return None
         if region:
@@ -393,6 +405,15 @@ class ObjectStore:
         if answer.status == 400 and not answer.code:
             return None
         return AccessDeniedError(f"{doing}: the bucket is not in {self._remote.region}", code="wrong-region")
+
+
+def _ended(error: BaseException, doing: str) -> BaseException:
+    """The error of a panic in obstore, which is no Exception and whose text may quote a setting; anything else as it is."""
+    if type(error).__name__ != "PanicException":
+        return error
+    return UnavailableError(
+        f"{doing}: the client ended over a setting or an answer", hint="check the variables of AWS and what answers"
+    )
 
 
 def _refused(write: Callable[[], object]) -> bool:

@@ -10,6 +10,7 @@ S3 obeys `AWS_ENDPOINT_URL_S3`, else `AWS_ENDPOINT_URL` (http allowed, path styl
 
 from __future__ import annotations
 
+import contextlib
 import re
 import urllib.parse
 from dataclasses import dataclass
@@ -128,8 +129,9 @@ def _directory(url: str, rest: str) -> Path:
     if "\0" in decoded or ".." in decoded.split("/") or not decoded.strip("/"):
         raise _bad(url, "it names no directory of its own")
     found = Path("/" + decoded.strip("/"))
-    if found.exists() and not found.is_dir():
-        raise _bad(url, "it is a file, not a directory")
+    with contextlib.suppress(OSError):  # what cannot be looked at is told by the first call
+        if found.exists() and not found.is_dir():
+            raise _bad(url, "it is a file, not a directory")
     return found
 
 

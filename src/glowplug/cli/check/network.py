@@ -14,6 +14,7 @@ from glowplug.cli.output import Output, output_option
 from glowplug.cli.run import Duration
 from glowplug.core.clock import Deadline
 from glowplug.core.errors import GlowplugError, NotFoundError, UsageError
+from glowplug.core.printable import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     from glowplug.check.question import Bucket, Question
     from glowplug.check.results import Check
 
-_PLACE: Final = re.compile(
-    r"s3://([A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9])(?:/([^\x00-\x1f\x7f]{0,1024}))?", re.ASCII
-)
+_PLACE: Final = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/([^\x00-\x1f\x7f?#]{0,1024}))?", re.ASCII)
 
 
 @click.command(
@@ -76,9 +75,15 @@ def command(
     --subnet or --vpc it is this machine's own subnet, and what the machine can tell without any rights.
     """
     from glowplug.check.results import Checks
+    from glowplug.store import endpoints
 
+    for option, given in (("--cluster", (cluster,)), ("--vpc", (vpc,)), ("--subnet", subnet), ("--region", (region,))):
+        if "" in given:
+            raise UsageError(f"{option} is empty", hint="leave the option out, or name one; is a variable not set?")
     if sum(map(bool, (cluster, subnet, vpc))) > 1:
         raise UsageError("--cluster, --subnet and --vpc exclude each other")
+    if region:
+        endpoints.check_region(region, "--region")
     deadline = Deadline.after(timeout)
     question = _question(model, bucket, store, nodes, size, instance)
     asked = bool(cluster or subnet or vpc)
@@ -166,7 +171,9 @@ def _question(
         if not source.startswith("s3://"):
             raise UsageError(f"{model} is not in S3", hint="write s3://bucket/prefix, or a bare size")
         places.insert(0, source)
-    if store and store.startswith("s3://"):
+    if store is not None:
+        if not store.startswith("s3://"):
+            raise UsageError("--store is no address in S3", hint="write s3://bucket/prefix, or leave it out")
         places.append(store)
     asked = {bucket.name: bucket for place in reversed(places) for bucket in [_bucket(place)]}
     return Question(tuple(reversed(asked.values())), nodes, nbytes, machine(instance) if instance else None)
@@ -176,6 +183,8 @@ def _bucket(place: str) -> Bucket:
     from glowplug.check.question import Bucket
 
     found = _PLACE.fullmatch(place)
-    if found is None:
-        raise UsageError(f"not a bucket of S3: {place!r}", hint="write its name, or s3://bucket/prefix")
+    if found is None or ".." in found[1]:
+        # What was meant for a URL of another kind may hold a password: it is not shown.
+        shown = "an address with credentials in it" if "@" in place else one_line(repr(place))
+        raise UsageError(f"not a bucket of S3: {shown}", hint="write its name, or s3://bucket/prefix")
     return Bucket(found[1], (found[2] or "").strip("/"))

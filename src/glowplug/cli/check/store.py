@@ -14,7 +14,7 @@ from glowplug.cli.examples import epilog
 from glowplug.cli.output import Output, output_option
 from glowplug.cli.run import Duration
 from glowplug.core.clock import Deadline
-from glowplug.core.errors import AccessDeniedError, UsageError
+from glowplug.core.errors import AccessDeniedError, UnavailableError, UsageError
 
 
 @click.command(
@@ -42,6 +42,8 @@ def command(
     from glowplug.check import local
     from glowplug.check import store as checking
     from glowplug.check.results import Check, Checks
+    from glowplug.core import bounded
+    from glowplug.store import endpoints
     from glowplug.store.schemes import open_store
 
     if not store:
@@ -49,19 +51,19 @@ def command(
     if not domain:
         raise UsageError("the name of a domain is not empty")
     deadline = Deadline.after(timeout)
-    told = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
+    told = endpoints.region(os.environ) or ""
     found: tuple[Check, ...]
     try:
-        opened = open_store(store, os.environ)
-    except AccessDeniedError as error:
+        opened = bounded.call(lambda: open_store(store, os.environ), deadline, "looking for credentials for the store")
+    except (AccessDeniedError, UnavailableError) as error:
         found = checking.unopened(error)
     else:
-        found = checking.readable(opened, domain, deadline)
+        found = checking.absent(opened.url, deadline) or checking.readable(opened, domain, deadline)
         reached = any(check.name == "reach" and check.status == "pass" for check in found)
         admitted = any(check.name in ("list", "read") and check.status == "pass" for check in found)
         if reached:
             found += tuple(
-                checking.place(store, lambda bucket: local.region_of(bucket, os.environ, deadline, told), told)
+                checking.place(opened.url, lambda bucket: local.region_of(bucket, os.environ, deadline, told), told)
             )
         if admitted and not read_only:
             found += checking.writable(opened, domain, deadline)
