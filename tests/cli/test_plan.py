@@ -108,7 +108,7 @@ to know
           or IRSA sets it
 
 next
-  glowplug render deployment s3://BUCKET/PREFIX --size 67GB --instance p5.48xlarge --nodes 10 --mode shared
+  glowplug render deployment s3://your-bucket/your-model --size 67GB --instance p5.48xlarge --nodes 10 --mode shared
 """)
 
 
@@ -163,7 +163,7 @@ to know
           files are below vllm/torch_compile_cache instead
 
 next
-  glowplug render deployment s3://BUCKET/PREFIX --size 140GB --instance p5.48xlarge --profile guide --mode shared
+  glowplug render deployment s3://your-bucket/your-model --size 140GB --instance p5.48xlarge --profile guide --mode shared
 """)
 
 
@@ -206,7 +206,7 @@ def test_what_to_do_next_can_be_typed(call: Call, machine: str, engine: str) -> 
 def test_a_local_models_config_goes_with_it(call: Call, tmp_path: Path) -> None:
     answer = call("plan", write_model(tmp_path / "model"), "--instance", "g6.xlarge")
     last = answer.out.splitlines()[-1]
-    assert "s3://BUCKET/PREFIX --size " in last
+    assert "s3://your-bucket/your-model --size " in last
     assert "--tp 1 --max-model-len 4096 --mode shared" in last
 
 

@@ -100,7 +100,7 @@ def test_what_a_local_config_decided_is_in_the_command(
     local = dataclasses.replace(model, source="./model", largest_tensor_bytes=None)
     found = plan(local, machine, profile=profile)
     _, parameters = typed(found)
-    assert (parameters["model"], parameters["size"]) == ("s3://BUCKET/PREFIX", str(model.weights_bytes))
+    assert (parameters["model"], parameters["size"]) == ("s3://your-bucket/your-model", str(model.weights_bytes))
     other = again(found, {}, monkeypatch)
     kept = ("streaming", "compile", "resources", "estimate", "engine_version", "max_model_len", "nodes")
     assert {name: getattr(other, name) for name in kept} == {name: getattr(found, name) for name in kept}
@@ -114,7 +114,7 @@ def test_a_size_that_alone_would_not_fit_is_left_to_be_read() -> None:
     found = plan(local, "g6.xlarge", max_model_len=2048)
     assert found.placement.fits
     _, parameters = typed(found)
-    assert (parameters["model"], parameters["size"]) == ("s3://BUCKET/PREFIX", None)
+    assert (parameters["model"], parameters["size"]) == ("s3://your-bucket/your-model", None)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RENDERING: Final = ("--mode", "shared")
 """How artifacts reach the pods that are rendered: the one way that needs no part of glowplug which is not there yet."""
 
-_BUCKET: Final = "s3://BUCKET/PREFIX"
+_BUCKET: Final = "s3://your-bucket/your-model"
 _STREAMED: Final = ("s3://", "gs://", "az://")
 
 
