@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import struct
 from pathlib import Path
@@ -335,7 +336,34 @@ def test_options_are_variables(call: Call, monkeypatch: pytest.MonkeyPatch) -> N
         (["67GB", "--size", "-1"], 2, "bad-size"),
         (["67GB", "--size", "0"], 2, "bad-size"),
         (["67GB", "--size", "9" * 5000], 2, "bad-size"),
-        (["67GB", "--timeout", "soon", "--size", "1GB"], 0, ""),
+        *(
+            (["67GB", "--timeout", text], 2, "bad-duration")
+            for text in ("soon", "0", "0s", "-1s", "\uff13s", "9" * 400)
+        ),
+        *((["67GB", f"--{name}", "\uff13"], 2, "usage") for name in ("tp", "nodes", "gpu-count", "max-model-len")),
+        *((["67GB", f"--{name}", "9" * 400], 2, "usage") for name in ("tp", "nodes", "gpu-count", "max-model-len")),
+        (["67GB", "--max-model-len", str(2**31)], 2, "usage"),
+        (["67GB", "--size", "\uff16GB"], 2, "bad-size"),
+        (["67GB", "--chunk-size", "\uff13GB"], 2, "bad-size"),
+        (["67GB", "--chunk-size", "9" * 400 + ".5GB"], 2, "bad-size"),
+        *(
+            (["67GB", f"--{name}", ""], 2, "usage")
+            for name in ("instance", "gpu", "tp", "size", "chunk-size", "timeout", "engine", "profile", "max-model-len")
+        ),
+        *(
+            ([model, "--size", "67GB"], 2, "bad-model")
+            for model in (
+                "",
+                " ",
+                "m" * 300_000,
+                "\udcff",
+                "s3://",
+                "s3://Bucket",
+                "s3://b//m",
+                "s3://b/../m",
+                "hf://o/m",
+            )
+        ),
         (["", "--instance", "g6.xlarge"], 2, ""),
         (["/no/such/directory", "--instance", "g6.xlarge"], 2, "not-found"),
         (["./none", "--instance", "g6.xlarge"], 2, "not-found"),
@@ -351,6 +379,52 @@ def test_a_wrong_question_is_answered_in_a_line(call: Call, words: list[str], st
         assert answer.out == ""
         assert f"error[{code}" in answer.err
         assert len(answer.err.splitlines()) <= 2
+
+
+SECRETS = [
+    *("s3://AKIA:geheim@bucket/m", "s3://AKIA:p/geheim@b/m", "//AKIA:geheim@bucket", "https://AKIA:geheim@host/m"),
+    *("s3://bucket/m?X-Amz-Signature=geheim", "AKIA:geheim@bucket/m", "s3:/AKIA:p/geheim@b"),
+]
+
+
+@pytest.mark.parametrize("model", SECRETS)
+@pytest.mark.parametrize("size", [(), ("--size", "67GB")], ids=["read", "size"])
+def test_a_secret_in_the_model_is_refused_and_not_repeated(call: Call, model: str, size: tuple[str, ...]) -> None:
+    for form in ("text", "json", "yaml"):
+        answer = call("plan", model, *size, "-o", form)
+        assert (answer.status, answer.out) == (2, "")
+        assert "error[bad-model]" in answer.err
+        assert "geheim" not in answer.err
+
+
+ENDPOINTS = [
+    *(
+        "https://u:geheim@host:9000",
+        "https://host/?X-Amz-Signature=geheim",
+        "geheim",
+        "http://h\ngeheim",
+        "http:// geheim",
+    ),
+    *("http://geheim\0", "   "),
+]
+
+
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+@pytest.mark.parametrize("value", ENDPOINTS, ids=ascii)
+def test_an_endpoint_that_is_none_is_refused_and_not_repeated(
+    call: Call, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setattr("os.environ", {**os.environ, variable: value})
+    for words in (["plan"], ["render", "deployment"], ["render", "all", "--mode", "node"]):
+        answer = call(*words, "s3://bucket/m", "--size", "67GB", "--instance", "p5.48xlarge")
+        assert (answer.status, answer.out) == (2, "")
+        assert f"error[bad-store-url]: {variable} is not" in answer.err
+        assert "geheim" not in answer.err
+
+
+def test_a_plan_of_a_bucket_of_any_name_that_is_not_read(call: Call) -> None:
+    assert call("plan", "s3://b/m", "--size", "67GB", "-o", "json").json["model"]["source"] == "s3://b/m"
+    assert call("plan", "file:///models/x", "--size", "67GB", "-o", "json").json["model"]["source"] == "/models/x"
 
 
 def test_a_timeout_that_is_none(call: Call, tmp_path: Path) -> None:

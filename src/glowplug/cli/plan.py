@@ -14,6 +14,7 @@ import click
 
 from glowplug.cli.examples import epilog
 from glowplug.cli.output import Output, note, output_option
+from glowplug.cli.values import Whole, checked, demand_some, duration
 from glowplug.core import units
 from glowplug.core.clock import Deadline
 from glowplug.core.errors import NotFoundError, UsageError
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_STREAMED: Final = ("s3://", "gs://", "az://")
 _PATIENCE_SECONDS: Final = 1.0
 _LARGEST_CHUNK: Final = 1 << 40
 _LONGEST_NUMBER: Final = 40
@@ -55,19 +55,33 @@ class Asked:
     timeout: str
 
 
+def _size(text: str) -> int:
+    from glowplug.models.address import parse_size
+
+    return parse_size(text)
+
+
+def _chunk(text: str) -> int:
+    size = units.parse_size(text) if len(text) <= _LONGEST_NUMBER else 0
+    if not 1 <= size <= _LARGEST_CHUNK:
+        raise UsageError(f"--chunk-size: {text[:80]!r} is not a size between 1 byte and 1 TiB", code="bad-size")
+    return size
+
+
 def planning_options(function: F) -> F:
     """The options of `plan`, for every command that plans; the command gets them as `asked: Asked`."""
 
     @functools.wraps(function)
     def wrapped(*arguments: Any, **named: Any) -> Any:
+        demand_some(click.get_current_context())
         asked = Asked(**{name: named.pop(name) for name in Asked.__dataclass_fields__})
         return function(*arguments, asked=asked, **named)
 
     options = [
         click.option("--instance", metavar="TYPE", help="The EC2 instance type: p5.48xlarge."),
         click.option("--gpu", metavar="NAME", help="A kind of GPU instead, by any of its names: h100, NVIDIA-L4."),
-        click.option("--gpu-count", type=click.IntRange(1, 64), metavar="N", help="How many of them a node has (1)."),
-        click.option("--tp", type=click.IntRange(1, 1024), metavar="N", help="Tensor-parallel size; chosen otherwise."),
+        click.option("--gpu-count", type=Whole(1, 64), metavar="N", help="How many of them a node has (1)."),
+        click.option("--tp", type=Whole(1, 1024), metavar="N", help="Tensor-parallel size; chosen otherwise."),
         click.option(
             "--engine",
             type=click.Choice(["vllm", "sglang", "tensorrt-llm"]),
@@ -78,7 +92,9 @@ def planning_options(function: F) -> F:
         click.option(
             "--engine-version", metavar="V", help="Its version; the newest known (profile guide: vLLM 0.21.0)."
         ),
-        click.option("--size", metavar="SIZE", help="Size of the weights: 67GB. MODEL is then not read."),
+        click.option(
+            "--size", metavar="SIZE", callback=checked(_size), help="Size of the weights: 67GB. MODEL is then not read."
+        ),
         click.option(
             "--profile",
             type=click.Choice(["guide", "auto"]),
@@ -86,21 +102,29 @@ def planning_options(function: F) -> F:
             show_default=True,
             help="The AWS guide's numbers exactly, or settings for these versions and this machine.",
         ),
-        click.option("--chunk-size", metavar="SIZE", help="Bytes of one ranged read: 4GiB; chosen otherwise."),
+        click.option(
+            "--chunk-size",
+            metavar="SIZE",
+            callback=checked(_chunk),
+            help="Bytes of one ranged read: 4GiB; chosen otherwise.",
+        ),
         click.option("--streamer-version", metavar="V", help="The Run:ai streamer in the image; inferred otherwise."),
         click.option(
             "--nodes",
-            type=click.IntRange(1, 100_000),
+            type=Whole(1, 100_000),
             default=1,
             show_default=True,
             metavar="N",
             help="How many nodes load at once.",
         ),
+        click.option("--max-model-len", type=Whole(1), metavar="N", help="The longest sequence, in tokens."),
         click.option(
-            "--max-model-len", type=click.IntRange(1, 10**9), metavar="N", help="The longest sequence, in tokens."
-        ),
-        click.option(
-            "--timeout", default="60s", show_default=True, metavar="DURATION", help="How long reading MODEL may take."
+            "--timeout",
+            default="60s",
+            show_default=True,
+            metavar="DURATION",
+            callback=checked(duration),
+            help="How long reading MODEL may take.",
         ),
     ]
     decorated: Any = wrapped
@@ -157,14 +181,14 @@ def request(model: str, asked: Asked, environ: Mapping[str, str]) -> Request:
     from glowplug.plan import versions
     from glowplug.plan.request import Request
 
-    machine = _machine(asked)
+    machine = named_machine(asked)
     version = None if asked.engine_version is None else versions.engine_version(asked.engine_version, asked.engine)
     streamer = None if asked.streamer_version is None else versions.streamer_version(asked.streamer_version)
     chunk = None if asked.chunk_size is None else _chunk(asked.chunk_size)
     found = _model(model, asked, environ)
     # What this call used to reach the bucket holds for the bucket; without a reading it may be about anything.
-    read = found.shards is not None and model.startswith(_STREAMED)
-    region = (environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "") if read else ""
+    read = found.shards is not None
+    endpoint, region = _server(environ) if found.source.startswith("s3://") else ("", "")
     return Request(
         model=found,
         profile="guide" if asked.profile == "guide" else "auto",
@@ -176,21 +200,21 @@ def request(model: str, asked: Asked, environ: Mapping[str, str]) -> Request:
         chunk_bytes=chunk,
         max_model_len=asked.max_model_len,
         nodes=asked.nodes,
-        endpoint=environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or "",
-        region=region,
+        endpoint=endpoint,
+        region=region if read else "",
         unsigned=environ.get("RUNAI_STREAMER_S3_UNSIGNED") in _TRUE
         or environ.get("AWS_SKIP_SIGNATURE", "").lower() in _TRUE,
     )
 
 
 def _model(model: str, asked: Asked, environ: Mapping[str, str]) -> Model:
+    from glowplug.models.address import unread
     from glowplug.models.read import is_size, of_size, parse_size, read
 
-    if asked.size is not None:
-        return of_size(parse_size(asked.size), model)
-    if is_size(model):
-        return of_size(parse_size(model), model.strip())
-    deadline = Deadline.after(units.parse_duration(asked.timeout))
+    if is_size(model) or asked.size is not None:
+        source = model.strip() if is_size(model) else unread(model)
+        return of_size(parse_size(model if asked.size is None else asked.size), source)
+    deadline = Deadline.after(duration(asked.timeout))
     try:
         with _progress(model) as progress:
             return read(model, environ, deadline, progress=progress)
@@ -199,7 +223,18 @@ def _model(model: str, asked: Asked, environ: Mapping[str, str]) -> Model:
         raise UsageError(error.message, code=error.code, hint=error.hint) from error
 
 
-def _machine(asked: Asked) -> Machine | None:
+def _server(environ: Mapping[str, str]) -> tuple[str, str]:
+    """S3's address as it was written, since a slash at its end is told, and the region; "" for what is not set."""
+    from glowplug.store import endpoints
+
+    region = endpoints.region(environ) or ""
+    if endpoints.endpoint(environ) is None:
+        return "", region
+    return next(environ[name] for name in endpoints.ENDPOINTS if environ.get(name)), region
+
+
+def named_machine(asked: Asked) -> Machine | None:
+    """The machine that was named, None where none was. Raises UsageError for two, and what the catalogue raises."""
     from glowplug.plan.request import Machine
 
     if asked.instance is not None and asked.gpu is not None:
@@ -215,13 +250,6 @@ def _machine(asked: Asked) -> Machine | None:
     from glowplug.catalog.instances import instance
 
     return Machine.of_instance(instance(asked.instance))
-
-
-def _chunk(text: str) -> int:
-    size = units.parse_size(text) if len(text) <= _LONGEST_NUMBER else 0
-    if not 1 <= size <= _LARGEST_CHUNK:
-        raise UsageError(f"--chunk-size: {text[:80]!r} is not a size between 1 byte and 1 TiB", code="bad-size")
-    return size
 
 
 @contextlib.contextmanager

@@ -10,32 +10,33 @@ from typing import Final
 
 from glowplug.core.errors import UsageError
 
-_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*\Z")
+_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*\Z", re.ASCII)
+_LONGEST: Final = 40  # characters, far more than a number of bytes or seconds has
 _SIZES: Final = {
     "": 1,
     "b": 1,
     **{f"{p}b": 1000 ** (i + 1) for i, p in enumerate("kmgtp")},
     **{f"{p}ib": 1024 ** (i + 1) for i, p in enumerate("kmgtp")},
 }
-_DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)\s*\Z")
+_DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)\s*\Z", re.ASCII)
 _DURATIONS: Final = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def parse_size(text: str) -> int:
     """Bytes of `67GB`, `64GiB` or `4294967296`. Raises UsageError (`bad-size`)."""
-    match = _SIZE.match(text)
+    match = _SIZE.match(text) if len(text) <= _LONGEST else None
     factor = _SIZES.get(match.group(2).lower()) if match else None
     if match is None or factor is None:
-        raise UsageError(f"not a size: {text!r}", code="bad-size")
+        raise UsageError(f"not a size: {text[:_LONGEST]!r}", code="bad-size")
     number = match.group(1)
     return int(number) * factor if number.isdigit() else int(float(number) * factor)
 
 
 def parse_duration(text: str) -> float:
     """Seconds of `30s`, `10m`, `2h`, `30d` or a bare number of seconds. Raises UsageError (`bad-duration`)."""
-    match = _DURATION.match(text)
+    match = _DURATION.match(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise UsageError(f"not a duration: {text!r}", code="bad-duration")
+        raise UsageError(f"not a duration: {text[:_LONGEST]!r}", code="bad-duration")
     return float(match.group(1)) * _DURATIONS[match.group(2)]
 
 
