@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import re
@@ -13,6 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from glowplug.cli import errors
+from glowplug.cli.output import Output, note
 from tests.cli import trees
 from tests.cli.conftest import Call
 
@@ -67,6 +71,65 @@ def test_a_full_disk_is_told_without_a_traceback(published: str, form: str) -> N
     assert done.returncode == 3
     assert done.stderr.startswith("error[os]")
     assert "Exception" not in done.stderr
+
+
+@pytest.mark.parametrize("stream", ["2>/dev/full", "2>&-", "2>/dev/full >/dev/full"])
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [("nonsense", 2), ("cache ls --nonsense", 2), ("check store --store nonsense", 2), ("cache", 2)],
+)
+def test_the_status_is_the_same_where_nobody_reads_the_error(store: Path, line: str, status: int, stream: str) -> None:
+    assert _shell(f"{line} {stream}").returncode == status
+
+
+def test_notes_that_nobody_can_read_do_not_stop_the_document(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        monkeypatch.setattr("sys.stderr", full)
+        note("words")
+        Output("json").warning("words")
+        Output("json").document({"a": 1}, str)
+        with contextlib.suppress(OSError):
+            full.close()
+    assert json.loads(capsys.readouterr().out) == {"a": 1}
+
+
+def test_a_full_disk_has_its_name_and_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
+    document = tmp_path / "a.json"
+    document.write_text('{"schema": "glowplug/x/1"}')
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    answer = call("report", document, "--out", tmp_path / "page.html")
+    assert answer.status == 3
+    assert answer.err == (
+        f"error[os]: {tmp_path}/page.html: No space left on device\nhint: free space, or choose another directory\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "store", "--store", "s3a://" + "x" * 100_000],
+        ["check", "network", "--bucket", "x" * 100_000],
+        ["cache", "ls", "--store", "s3://bucket", "-o", "y" * 100_000],
+        ["z" * 100_000],
+    ],
+)
+def test_long_values_are_cut_in_error_lines_and_a_hint_has_one_line(call: Call, arguments: list[str]) -> None:
+    answer = call(*arguments)
+    assert answer.status == 2
+    lines = answer.err.splitlines()
+    assert 1 <= len(lines) <= 2
+    assert all(len(line) < 600 for line in lines)
+
+
+def test_a_hint_has_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    errors.show("usage", "a\nb", "c\nd\x1b[31m")
+    assert capsys.readouterr().err == "error[usage]: a b\nhint: c d\\x1b[31m\n"
 
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "folder", "missing"])

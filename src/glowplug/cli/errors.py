@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import traceback
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from glowplug.core.errors import GlowplugError
+from glowplug.core.errors import GlowplugError, hint_of
 from glowplug.core.printable import printable
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ INTERRUPTED: Final = 130
 RUN_USAGE: Final = 125
 """`run` ends with the engine's status, so its own usage errors have the status that `env` and `timeout` use for that."""
 _ENVIRONMENT: Final = 3
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_LONGEST_WORD: Final = 200
+_LONGEST_LINE: Final = 2000
 
 
 def guarded(group: click.Group, argv: Sequence[str]) -> int:
@@ -41,13 +45,22 @@ def guarded(group: click.Group, argv: Sequence[str]) -> int:
 
 
 def show(code: str, message: str, hint: str) -> None:
-    """The two lines on stderr."""
+    """The two lines on stderr, whatever was given: one line each, and none without end."""
     if sys.stderr is None:  # closed: then nobody reads
         return
-    with contextlib.suppress(BrokenPipeError):
-        print(f"error[{code}]: {printable(' '.join(message.split()))}", file=sys.stderr)
+    # Who reads may have gone, or the disk may be full: then the status alone says it.
+    with contextlib.suppress(OSError, ValueError):
+        print(f"error[{code}]: {_line(message)}", file=sys.stderr)
         if hint:
-            print(f"hint: {printable(hint)}", file=sys.stderr)
+            print(f"hint: {_line(hint)}", file=sys.stderr)
+        sys.stderr.flush()
+
+
+def _line(text: str) -> str:
+    """One printable line. Words of which nothing is known (an option's value) are cut, and so is the whole."""
+    words = (word if len(word) <= _LONGEST_WORD else f"{word[:_LONGEST_WORD]}…" for word in text.split())
+    line = printable(" ".join(words))
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
 
 
 def _told(error: BaseException) -> int:
@@ -60,18 +73,22 @@ def _told(error: BaseException) -> int:
         show(error.code, error.message, error.hint)
         return error.exit_status
     if isinstance(error, OSError):
-        name = f"{error.filename}: " if error.filename else ""
-        show("os", f"{name}{error.strerror or error}", "")
+        name = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+        full = error.errno in _FULL
+        where = name or ("stdout: " if full else "")
+        show("os", f"{where}{error.strerror or error}", hint_of("no-space") if full else "")
         return _ENVIRONMENT
     if os.environ.get("GLOWPLUG_DEBUG") == "1" and sys.stderr is not None:
-        print(printable("".join(traceback.format_exception(error))), end="", file=sys.stderr)
+        with contextlib.suppress(OSError, ValueError):
+            print(printable("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     show("internal", f"{type(error).__name__}: {error}", "set GLOWPLUG_DEBUG=1 for the traceback and report it")
     return _ENVIRONMENT
 
 
 def _click(error: click.ClickException) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        click.echo(printable(error.format_message()), err=True)
+        with contextlib.suppress(OSError, ValueError):
+            click.echo(printable(error.format_message()), err=True)
         return USAGE
     context = getattr(error, "ctx", None)
     hint = f"`{context.command_path if context else 'glowplug'} --help` shows the options"

@@ -7,6 +7,7 @@ through `core/printable.py`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -53,8 +54,7 @@ class Output:
 
     def warning(self, message: str) -> None:
         """A line on stderr for what does not work, to be printed last. It begins as errors do, with what it is."""
-        if sys.stderr is not None:
-            print(f"warning: {printable(message)}", file=sys.stderr, flush=True)
+        _told(f"warning: {printable(message)}")
 
 
 def _styled(text: str) -> str:
@@ -65,8 +65,14 @@ def _styled(text: str) -> str:
 
 def note(message: str) -> None:
     """A line for people, on stderr, prefixed so that it can be told from an engine's output."""
-    if sys.stderr is not None:  # closed: then nobody reads
-        print(f"glowplug: {printable(message)}", file=sys.stderr, flush=True)
+    _told(f"glowplug: {printable(message)}")
+
+
+def _told(line: str) -> None:
+    """On stderr. Where nobody reads it (closed, broken, a full disk), what is asked for on stdout still comes."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            print(line, file=sys.stderr, flush=True)
 
 
 def colour() -> bool | None:

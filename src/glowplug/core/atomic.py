@@ -20,9 +20,13 @@ TEMPORARY_PREFIX = ".glowplug-tmp-"
 
 
 def write_bytes(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
-    """Replace `path` by `data` in one step. Raises OSError; nothing is left under a temporary name."""
-    with replacing(path, mode=mode, durable=durable) as handle:
-        handle.write(data)
+    """Replace `path` by `data` in one step. Raises OSError with the name `path`; nothing is left under a temporary name."""
+    try:
+        with replacing(path, mode=mode, durable=durable) as handle:
+            handle.write(data)
+    except OSError as error:
+        error.filename = str(path)  # a disk that is full names nothing, the rest names the temporary file
+        raise
 
 
 @contextlib.contextmanager
