@@ -61,7 +61,10 @@ format: environment ## let ruff put the code into its form
 
 test: environment ## everything that asserts behaviour, generated documents included; all but `make soak`
 	@$(RUN) -m dev.prepare test
-	$(PYTEST) --timeout 1200 --durations 15 -m "not soak" $(TESTS)
+	@status=0; \
+	$(PYTEST) -n 3 --dist loadfile --timeout 1200 --durations 15 -m "not soak and not engine" $(TESTS) || [ $$? = 5 ] || status=1; \
+	$(PYTEST) --timeout 1200 --durations 15 -m "engine and not soak" $(TESTS) || [ $$? = 5 ] || status=1; \
+	exit $$status
 
 soak: environment ## the long races and loads
 	@$(RUN) -m dev.prepare test
