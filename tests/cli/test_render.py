@@ -7,9 +7,11 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from glowplug.cli.render import command
 from tests.cli.conftest import Call
 
 SIZED = ("s3://models/llama", "--size", "67GB", "--instance", "p5.48xlarge")
@@ -292,3 +294,98 @@ def test_a_wrong_value_says_where_a_right_one_is_found(call: Call, words: tuple[
     assert answer.status == 2
     (line,) = [line for line in answer.err.splitlines() if line.startswith("hint: ")]
     assert hint in line
+
+
+KINDS = ("deployment", "bake", "all", "nodepool", "network", "iam")
+SECRET = "geheim"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(
+            "s3://AKIA:geheim@bucket/m",
+            "s3://AKIA:p/geheim@b/m",
+            "s3://bucket/m?X-Amz-Signature=geheim",
+            "//u:geheim@x",
+        ),
+        *("s3://bucket//m", "s3://bucket/../m", "s3://Bucket/m", "s3://", "\udcff", "", "m" * 300_000),
+    ],
+    ids=lambda model: ascii(model)[:30],
+)
+def test_one_rule_for_a_models_address_whatever_is_rendered(call: Call, kind: str, model: str) -> None:
+    answer = call("render", kind, model, *SIZED[1:], "--mode", "shared")
+    assert (answer.status, answer.out) == (2, "")
+    assert "error[bad-model]" in answer.err
+    assert SECRET not in answer.err
+    assert len(answer.err) < 700
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--store=s3://u:geheim@b/m", "--store=s3://u:p/geheim@b/m", "--store=s3://b/m?X-Amz-Signature=geheim"),
+        *("--image=user:geheim@reg/x", "--image=user:ge@geheim@reg/x:1", "--glowplug-image=user:geheim@reg/x:1"),
+        *(f"--image=user:geheim@reg/x@sha256:{'0' * 64}", "--name=u:geheim@x", "--namespace=u:geheim@x"),
+        *("--service-account=u:geheim@x", "--publish-from=u:geheim@x", "--role-arn=u:geheim@x", "--vpc=u:geheim@x"),
+        *("--kms-key=u:geheim@x", "--oidc-provider=https://u:geheim@x", "--region=u:geheim@x", "--domain=u:geheim@x"),
+    ],
+)
+def test_a_password_in_an_option_is_refused_and_not_repeated(call: Call, option: str) -> None:
+    answer = call("render", "deployment", *SIZED, option)
+    assert (answer.status, answer.out) == (2, "")
+    assert option.partition("=")[0] in answer.err
+    assert SECRET not in answer.err
+
+
+OPTIONS = sorted(
+    parameter.opts[-1] for parameter in command.params if isinstance(parameter, click.Option) and not parameter.is_flag
+)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_empty_value_is_refused_by_the_options_name(call: Call, option: str) -> None:
+    answer = call("render", "deployment", *SIZED, option, "")
+    assert (answer.status, answer.out) == (2, "")
+    assert option in answer.err
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_no_value_makes_a_line_long(call: Call, option: str) -> None:
+    for value in ("a" * 100_000, "9" * 400, "\uff13"):
+        answer = call("render", "deployment", *SIZED, option, value)
+        assert (answer.status, answer.out) == (2, "")
+        assert len(answer.err) < 2000
+
+
+@pytest.mark.parametrize("replicas", ["9" * 400, str(2**31), "-1", "\uff13", "1e3", "1_000"])
+def test_replicas_are_what_kubernetes_counts(call: Call, replicas: str) -> None:
+    answer = call("render", "deployment", *SIZED, "--replicas", replicas)
+    assert (answer.status, answer.out) == (2, "")
+    assert "--replicas" in answer.err
+    assert call("render", "deployment", *SIZED, "--replicas", str(2**31 - 1)).status == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_machines_are_one_too_many(call: Call, kind: str) -> None:
+    answer = call("render", kind, *SIZED, "--gpu", "h100", "--mode", "shared")
+    assert (answer.status, answer.out) == (2, "")
+    assert "--gpu" in answer.err
+
+
+def test_a_directorys_address_is_its_path(call: Call) -> None:
+    by_address, by_path = (
+        call("render", "deployment", model, *SIZED[1:]).out for model in ("file:///models/x", "/models/x")
+    )
+    assert by_address == by_path
+    assert "--model=/models/x" in by_path
+
+
+@pytest.mark.parametrize("model", ["s3://b/m", "s3://b", "S3://bucket/a/m_1.2+x=y@z//"])
+def test_a_role_is_for_what_the_pod_asks_for(call: Call, model: str) -> None:
+    (pod,) = _documents(call("render", "deployment", model, *SIZED[1:], "--mode", "shared").out)
+    told = pod["spec"]["template"]["spec"]["containers"][0]["args"][0].removeprefix("--model=s3://")
+    role = call("render", "iam", model, "--store", "s3://cache/fleet", "--mode", "shared", "-o", "json")
+    granted = json.dumps(role.json).replace("${AWS::Partition}", "aws")
+    assert f'"arn:aws:s3:::{told}/*"' in granted

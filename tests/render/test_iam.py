@@ -190,7 +190,11 @@ def test_what_is_not_in_s3_needs_no_role() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["s3://", "s3://b*/x", "s3://bucket/a*", "s3://bucket/a?b", "s3://bucket/${aws:username}"]
+    "url",
+    [
+        *("s3://", "s3://b*/x", "s3://bucket/a*", "s3://bucket/a?b", "s3://bucket/${aws:username}"),
+        *("s3://bucket//m", "s3://bucket/a//m", "s3://bucket/../m", "s3://bucket/a/.", "s3://u:pw@bucket/m"),
+    ],
 )
 def test_an_address_that_a_policy_would_misread_is_refused(url: str) -> None:
     with pytest.raises(BadInputError):

@@ -12,7 +12,8 @@ from click.core import ParameterSource
 
 from glowplug.cli.examples import epilog
 from glowplug.cli.output import Output, output_option
-from glowplug.cli.plan import Asked, planned, planning_options
+from glowplug.cli.plan import Asked, named_machine, planned, planning_options
+from glowplug.cli.values import Whole
 from glowplug.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _each(_context: click.Context, _parameter: click.Parameter, values: tuple[st
 @click.option("--glowplug-image", metavar="IMAGE", help="glowplug's own image; none is published.")
 @click.option("--store", metavar="URL", help="Where bundles live: s3://, gs://, az:// or file://.")
 @click.option("--domain", help="Trust domain.  [default: the namespace]")
-@click.option("--replicas", type=click.IntRange(min=0), default=1, show_default=True, metavar="N", help="Pods.")
+@click.option("--replicas", type=Whole(0), default=1, show_default=True, metavar="N", help="Pods.")
 @click.option("--region", help="AWS region of model and store.  [default: AWS_REGION]")
 @click.option(
     "--publish-from",
@@ -142,6 +143,7 @@ def _options(kind: str, model: str | None, asked: Asked, named: dict[str, Any], 
     """All names are checked before the model is read, which may take seconds."""
     from dataclasses import replace
 
+    from glowplug.models.address import shown
     from glowplug.render.kinds import default_mode
     from glowplug.render.options import Compute, Mode, Options
 
@@ -149,9 +151,10 @@ def _options(kind: str, model: str | None, asked: Asked, named: dict[str, Any], 
         raise UsageError(f"render {kind} needs a model", hint=f"glowplug render {kind} s3://bucket/model")
     if kind == "agent" and model is not None:
         raise UsageError(
-            f"render agent takes no model: {model!r} is one word too many",
+            f"render agent takes no model: {shown(model)!r} is one word too many",
             hint="the agent serves the workloads of a node: glowplug render agent --store s3://bucket/cache",
         )
+    named_machine(asked)
     mode = named.pop("mode")
     options = Options(
         name=named.pop("name") or f"{asked.engine}-inference",
@@ -206,16 +209,17 @@ def _address(kind: str, model: str) -> str:
                 hint=f"glowplug render {kind} s3://bucket/model --size {model}",
             )
         return model
-    if _WITH_SCHEME.match(model):
-        return address.parse(model, os.environ).source
-    if kind in _NEED_MODEL and _is_of_this_machine(model):
+    told = address.unread(model)
+    if kind in _NEED_MODEL and _is_of_this_machine(told):
         raise UsageError(
-            f"MODEL: {model!r} is a path relative to this directory, which pods do not have",
+            f"MODEL: {address.shown(model)!r} is a path relative to this directory, which pods do not have",
             hint="write s3://bucket/prefix, or the absolute path that the model has in the image or on a volume",
         )
-    return model
+    return told
 
 
 def _is_of_this_machine(model: str) -> bool:
-    """Not an absolute path, and not ORGANISATION/NAME, which engines look up in the Hugging Face Hub."""
-    return not model.startswith("/") and (not _HUB_NAME.fullmatch(model) or Path(model).is_dir())
+    """Neither an address nor an absolute path, and not ORGANISATION/NAME, which engines look up in the Hugging Face Hub."""
+    return not (_WITH_SCHEME.match(model) or model.startswith("/")) and (
+        not _HUB_NAME.fullmatch(model) or Path(model).is_dir()
+    )

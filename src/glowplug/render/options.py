@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from glowplug.core import redact
 from glowplug.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,10 +33,11 @@ _SERVICE: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _DOMAIN: Final = re.compile(r"[a-z0-9]([-._a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?")
-REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d{1,2}")
-_ROLE: Final = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+")
+REGION: Final = re.compile(r"(?=.{1,32}\Z)[a-z]{2,4}(-[a-z]+)+-\d{1,2}", re.ASCII)
+_ROLE: Final = re.compile(r"arn:aws[a-z-]{0,16}:iam::\d{12}:role/[\w+=,.@/-]{1,576}", re.ASCII)
 _IMAGE: Final = re.compile(
-    r"[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?(:\d+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?",
+    # A name of 255 characters, a tag of 128 and a digest, with their signs.
+    r"(?![^@]{385})(?=.{1,456}\Z)[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?(:\d{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?",
     re.ASCII,
 )
 _AMI: Final = re.compile("al2023|bottlerocket")
@@ -44,16 +46,20 @@ _ROLE_NAME: Final = re.compile(r"[A-Za-z0-9_+=,.@-]{1,64}")
 _VPC: Final = re.compile(r"vpc-[0-9a-f]{8,17}")
 _ROUTE_TABLE: Final = re.compile(r"rtb-[0-9a-f]{8,17}")
 _KMS_KEY: Final = re.compile(
-    r"(arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/)?(mrk-[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+    r"(arn:aws[a-z-]{0,16}:kms:[a-z0-9-]{1,32}:\d{12}:key/)?(mrk-[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})",
+    re.ASCII,
 )
-_OIDC: Final = re.compile(r"oidc\.eks\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/id/[A-Z0-9]+")
+_OIDC: Final = re.compile(r"oidc\.eks\.[a-z0-9-]{1,32}\.amazonaws\.com(\.cn)?/id/[A-Z0-9]{1,64}")
 # As store/schemes.py takes them, which alone knows what a bucket may really be called.
 _STORE: Final = re.compile(
-    r"(?!.*/\.{1,2}(?:/|\Z))(?:(?:s3|gs|az)://[A-Za-z0-9][\w.-]*(?:/[\w.=+@-]+)*/?|file:///[^\s\x00-\x1f\x7f?#]+)",
+    r"(?=.{1,2048}\Z)(?!.*/\.{1,2}(?:/|\Z))(?:(?:s3|gs|az)://[A-Za-z0-9][\w.-]*(?:/[\w.=+@-]+)*/?|file:///[^\s\x00-\x1f\x7f?#]+)",
     re.ASCII,
 )
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _PREFIX_LENGTH: Final = 52
+_MOST_REPLICAS: Final = 2**31 - 1  # what Kubernetes has room for
+_SHOWN: Final = 120
+_LOOKED_AT: Final = 4096
 
 
 class Compute(enum.StrEnum):
@@ -131,30 +137,31 @@ class Options:
                 _RULES[option].demand(option, one)
         if len(self.name) > _PREFIX_LENGTH:
             raise UsageError(
-                f"--name: {self.name!r} is longer than {_PREFIX_LENGTH} characters, to which suffixes are added",
+                f"--name: {quoted(self.name)} is longer than {_PREFIX_LENGTH} characters, to which suffixes are added",
                 hint="choose a shorter name",
             )
         if self.store is not None and not _STORE.fullmatch(self.store):
-            raise UsageError(f"--store: not the address of a store: {self.store!r}", code="bad-store-url")
+            raise UsageError(f"--store: not the address of a store: {quoted(self.store)}", code="bad-store-url")
         for entry in self.publish_from:
             namespace, slash, account = entry.partition("/")
             if not _LABEL.fullmatch(namespace) or (slash and not _SUBDOMAIN.fullmatch(account)):
                 raise UsageError(
-                    f"--publish-from: not NAMESPACE or NAMESPACE/SERVICEACCOUNT: {entry!r}",
+                    f"--publish-from: not NAMESPACE or NAMESPACE/SERVICEACCOUNT: {quoted(entry)}",
                     hint="for example --publish-from inference/vllm",
                 )
         if self.model is not None and (not self.model.strip() or _UNPRINTABLE.search(self.model)):
             raise UsageError(
-                f"MODEL: empty, or with characters that no path has: {self.model!r}", hint="write s3://bucket/prefix"
+                f"MODEL: empty, or with characters that no path has: {quoted(self.model)}",
+                hint="write s3://bucket/prefix",
             )
         if self.model is not None and self.model.startswith("-"):
             raise UsageError(
-                f"MODEL: an engine would take {self.model!r} for an option",
+                f"MODEL: an engine would take {quoted(self.model)} for an option",
                 hint="write s3://bucket/prefix, or a whole path",
             )
-        if self.replicas < 0:
+        if not 0 <= self.replicas <= _MOST_REPLICAS:
             raise UsageError(
-                f"--replicas: {self.replicas} is less than none", hint="0 renders a Deployment without pods"
+                f"--replicas: not a number from 0 to {_MOST_REPLICAS}", hint="0 renders a Deployment without pods"
             )
 
     def _named(self) -> dict[str, str | tuple[str, ...] | None]:
@@ -197,6 +204,16 @@ class Options:
         return f"{self.name}-bake"
 
 
+def quoted(value: str) -> str:
+    """A value for a line of ours: not too long, without passwords."""
+    looked_at = value[:_LOOKED_AT]
+    # A digest is no host, so that what stands before it may hold another @.
+    digest = looked_at.rfind("@sha256:")
+    end = looked_at.rfind("@", 0, digest) if digest >= 0 else looked_at.rfind("@")
+    hidden = f"…{looked_at[end:]}" if end > 0 and ":" in looked_at[:end] else redact.value("", looked_at)
+    return repr(hidden if len(hidden) <= _SHOWN else hidden[:_SHOWN] + "…")
+
+
 @dataclass(frozen=True)
 class _Rule:
     """What a name has to be, in a pattern and in words, and where a right one is found."""
@@ -207,7 +224,7 @@ class _Rule:
 
     def demand(self, option: str, value: str | None) -> None:
         if value is not None and not self.pattern.fullmatch(value):
-            raise UsageError(f"{option}: {value!r} is not {self.words}", hint=self.hint)
+            raise UsageError(f"{option}: {quoted(value)} is not {self.words}", hint=self.hint)
 
 
 _NAMES: Final = "lower-case letters, digits and `-`, at most 63, beginning and ending with a letter or digit"

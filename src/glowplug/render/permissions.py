@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from glowplug.cache import layout
 from glowplug.core.errors import BadInputError
 from glowplug.render.cloudformation import literal, parameter, sub
+from glowplug.render.options import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 Statement = dict[str, Any]
 
-_S3: Final = re.compile(r"s3://([^/]*)/*(.*)", re.DOTALL)
+_S3: Final = re.compile(r"s3://([^/]*)(?:/(.*))?", re.DOTALL)
 # Whether a bucket may be called so is S3's to say; what a policy would misread is ours.
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 # A policy reads `*` and `?` as wildcards and `${…}` as a variable: such a name would let in others.
@@ -62,11 +63,15 @@ def place(url: str | None, what: str) -> Place | None:
     found = _S3.fullmatch(url)
     if found is None:
         return None
-    bucket, prefix = found.group(1), found.group(2).strip("/")
+    bucket, prefix = found.group(1), (found.group(2) or "").rstrip("/")
     if not _BUCKET.fullmatch(bucket):
-        raise BadInputError(f"{url!r} names no bucket", hint="write it as s3://bucket/prefix")
+        raise BadInputError(f"{quoted(url)} names no bucket", hint="write it as s3://bucket/prefix")
     if _NO_POLICY.search(prefix):
-        raise BadInputError(f"{url!r}: a policy takes `*`, `?` and `$` in a name for something else")
+        raise BadInputError(f"{quoted(url)}: a policy takes `*`, `?` and `$` in a name for something else")
+    if {"", ".", ".."} & set(prefix.split("/") if prefix else ()):
+        raise BadInputError(
+            f"{quoted(url)}: S3 takes double slashes and dots for names of their own", hint="write it without"
+        )
     return Place(bucket, f"{literal(prefix)}/" if prefix else "")
 
 

@@ -19,7 +19,7 @@ from glowplug.core.errors import UsageError
 from glowplug.manifests import recipe
 from glowplug.manifests.writing import noted
 from glowplug.render import budget, copying
-from glowplug.render.options import Compute, Mode, Options
+from glowplug.render.options import Compute, Mode, Options, quoted
 from glowplug.render.serving import literal, serving
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def planned(options: Options) -> Plan:
     if options.plan is None or options.model is None:
         raise UsageError("a deployment needs a model", hint="glowplug render KIND s3://bucket/model")
     if _STREAMED.match(options.model) and not _IN_BUCKET.match(options.model):
-        raise UsageError(f"MODEL: {options.model!r} names no bucket", hint="write it as s3://bucket/prefix")
+        raise UsageError(f"MODEL: {quoted(options.model)} names no bucket", hint="write it as s3://bucket/prefix")
     return options.plan
 
 
