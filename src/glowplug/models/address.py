@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from glowplug.core import redact, units
+from glowplug.core import units
 from glowplug.core.errors import AccessDeniedError, BadInputError, GlowplugError, UsageError
 from glowplug.core.printable import one_line
 from glowplug.models.contents import Finding
@@ -126,6 +126,8 @@ def unread(text: str) -> str:
 
 def shown(text: str) -> str:
     """MODEL for a line of ours: on one line, not too long, without passwords and signatures."""
+    from glowplug.core import redact  # with json and hashlib, which a size does not need
+
     hidden = redact.value("MODEL", _USER.sub(r"\1…@", text[: 2 * _LONGEST]))
     hidden = one_line(hidden)
     return hidden if len(hidden) <= _SHOWN else hidden[:_SHOWN] + "…"
