@@ -14,7 +14,9 @@ from glowplug.manifests.writing import noted, plain, stream
 
 LINE_ENDS = "\x85\u2028\u2029"
 REFUSED = (*map(chr, (*range(9), *range(0xB, 0x20))), "\ud800", "\udcff", "\ufeff", "\ufffe", "\uffff")
-WRITABLE = st.characters(exclude_characters=[one for one in REFUSED if not "\ud800" <= one <= "\udfff"])
+WRITABLE = st.characters(
+    exclude_categories=["Cs"], exclude_characters=[one for one in REFUSED if not "\ud800" <= one <= "\udfff"]
+)
 
 TEXT = (
     st.text(WRITABLE, max_size=40)
