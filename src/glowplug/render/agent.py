@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core.errors import UsageError
 from glowplug.manifests import recipe
+from glowplug.manifests.kubelet import Verbatim
 from glowplug.manifests.writing import noted
 from glowplug.render import accounts, policies
 from glowplug.render.options import AGENT_ACCOUNT, AGENT_NAMESPACE, GPU_NODE_LABEL, Compute, Mode, Options
 from glowplug.render.pods import nvme, tool_image
-from glowplug.render.serving import literal
 
 if TYPE_CHECKING:
     from glowplug.manifests.writing import Noted
@@ -183,9 +183,9 @@ def _agent_args(options: Options) -> list[Any]:
         f"--mode={options.mode.value}",
         f"--root={recipe.agent_root(nvme(options))}",
         *([f"--shared-dir={recipe.shared_directory(nvme(options))}"] if shared else []),
-        *([f"--store={literal(options.store)}"] if options.store else []),
+        *([f"--store={options.store}"] if options.store else []),
         f"--domain={options.trust_domain}",
-        "--node-name=$(NODE_NAME)",
+        Verbatim("--node-name=$(NODE_NAME)"),
         *([f"--taint={options.startup_taint}"] if shared else []),
         *(
             noted(

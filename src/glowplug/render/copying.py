@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from glowplug.catalog.allocatable import for_workloads
 from glowplug.core.errors import UsageError
 from glowplug.manifests import recipe
+from glowplug.manifests.kubelet import Verbatim
 from glowplug.manifests.writing import noted
 from glowplug.plan.loaders import STREAMER
-from glowplug.render.serving import literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,8 +125,8 @@ def _container(options: Options, plan: Plan, source: str, path: str) -> dict[str
     return {
         "name": "copy-model",
         "image": IMAGE,
-        "command": ["sh", "-c", noted(_SCRIPT, why), "copy-model"],
-        "args": [literal(source), path, *_flags(options, plan)],
+        "command": ["sh", "-c", noted(Verbatim(_SCRIPT), why), "copy-model"],
+        "args": [source, path, *_flags(options, plan)],
         "env": _environment(options),
         "resources": {
             "requests": {

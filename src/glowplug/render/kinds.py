@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from glowplug import __version__
 from glowplug.core.errors import NotFoundError, UsageError
+from glowplug.manifests.kubelet import escaped
 from glowplug.manifests.writing import plain, stream
 from glowplug.render import accounts, machines, notice
 from glowplug.render.options import Mode, Options
@@ -80,7 +81,7 @@ def render(kind: str, options: Options) -> Rendered:
     if row.cloud or (kind == "nodepool" and not _module(kind).documents(options)):
         text = _comment(warnings) + _module(kind).text(options)
         return Rendered(text, _from_text(text), notes, warnings)
-    found = [document for name in names for document in _PARTS[name](options)]
+    found = [escaped(document) for name in names for document in _PARTS[name](options)]
     if kind == ALL:
         found = _together(found)
     return Rendered(stream(found, _header(kind, options, warnings)), _listed(found), notes, warnings)

@@ -20,7 +20,7 @@ from glowplug.manifests import recipe
 from glowplug.manifests.writing import noted
 from glowplug.render import budget, copying
 from glowplug.render.options import Compute, Mode, Options, quoted
-from glowplug.render.serving import literal, serving
+from glowplug.render.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,8 +90,7 @@ def warmed(options: Options) -> Recipe:
 
 def start(options: Options) -> recipe.Start:
     """What the client in the pod is told."""
-    store = literal(options.store) if options.store else None
-    return recipe.Start(store, options.domain, planned(options).compile.cache_root)
+    return recipe.Start(options.store, options.domain, planned(options).compile.cache_root)
 
 
 def template(options: Options, added: Recipe, engine: Engine, app: str, account: str | None) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Serving:
 
     def arguments(self, model: str, plan: Plan) -> list[tuple[str, str]]:
         """Words in the guide's order, each with its reason, "" where the plan gives none."""
-        words = [self.model + literal(model), *plan.streaming.args]
+        words = [self.model + model, *plan.streaming.args]
         words.append(f"{self.tensor_parallel}{plan.placement.tensor_parallel_size}")
         if plan.max_model_len is not None:
             words.append(f"{self.context}{plan.max_model_len}")
@@ -79,11 +79,6 @@ def serving(engine: str) -> Serving:
     if found is None:
         raise UsageError(f"no engine {engine!r}; known: {', '.join(_ENGINES)}", code="engine-unknown")
     return found
-
-
-def literal(text: str) -> str:
-    """A word that kubelet leaves as it is: it would replace `$(NAME)`, and reads `$$` as one dollar."""
-    return text.replace("$", "$$") if "$(" in text or "$$" in text else text
 
 
 def reason(plan: Plan, word: str) -> str:
