@@ -456,3 +456,17 @@ def test_the_howto_shows_what_is_printed(call: Call) -> None:
     answer = call("plan", "140GB", "--instance", "g6.12xlarge", "-o", "json").json["placement"]
     shown = {"fits": answer["fits"], "candidates": [one["instance"] for one in answer["candidates"]]}
     assert json.dumps(shown, separators=(",", ":")) in page
+
+
+def test_a_long_label_keeps_its_space(call: Call) -> None:
+    out = call("plan", "67GB", "--instance", "p5.48xlarge", "--nodes", "100000").out
+    assert [line for line in out.splitlines() if line.startswith("100000 nodes ")]
+
+
+def test_heads_that_are_not_known_are_not_named(call: Call, tmp_path: Path) -> None:
+    config = {name: value for name, value in CONFIG.items() if name != "num_key_value_heads"}
+    for given in ({**CONFIG, "num_key_value_heads": None}, config):
+        words = ("plan", write_model(tmp_path / "m", given), "--instance", "p5.48xlarge", "--tp", "3", "-o", "json")
+        (finding,) = [one for one in call(*words).json["findings"] if one["rule"] == "tensor-parallel-heads"]
+        assert "8 attention heads" in finding["message"]
+        assert "None" not in finding["message"]

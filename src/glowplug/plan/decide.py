@@ -265,7 +265,8 @@ def _placement_findings(
             "of a model that it can read, plan takes them from config.json",
         )
     if not memory.divides(shape, ranks):
-        heads = f"{shape.heads} attention heads and {shape.kv_heads} KV heads" if shape else "the attention heads"
+        counts = {"attention heads": shape.heads, "KV heads": shape.kv_heads} if shape else {}
+        heads = " and ".join(f"{count} {what}" for what, count in counts.items() if count) or "the attention heads"
         yield Finding("tensor-parallel-heads", "error", f"tensor parallel {ranks} cannot split {heads}")
     if not fit.fits:
         yield Finding("does-not-fit", "error", *_too_small(request, machine, fit, others))

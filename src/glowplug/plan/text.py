@@ -174,7 +174,7 @@ def _row(label: str, text: str) -> Iterator[str]:
     lines = textwrap.wrap(text, _WIDTH - _LABEL, break_on_hyphens=False)
     colour = _ANSWERS.get(label)
     shown = _style(label, colour) if colour else label
-    yield f"{shown}{' ' * (_LABEL - len(label))}{lines[0]}"
+    yield f"{shown}{' ' * max(1, _LABEL - len(label))}{lines[0]}"
     yield from (" " * _LABEL + line for line in lines[1:])
 
 
