@@ -97,7 +97,7 @@ def test_notes_that_nobody_can_read_do_not_stop_the_document(
 
 def test_a_full_disk_has_its_name_and_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
     document = tmp_path / "a.json"
-    document.write_text('{"schema": "glowplug/x/1"}')
+    document.write_text('{"schema": "glowplug.x/1"}')
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

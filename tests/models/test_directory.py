@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import subprocess
 import sys
 import threading
 import time
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -453,3 +456,50 @@ def test_a_size_loads_next_to_nothing(tmp_path: Path) -> None:
 
 def test_traffic_of_a_size_is_none() -> None:
     assert read("67GB", {}, Deadline.after(1)).traffic == Traffic()
+
+
+@pytest.mark.parametrize("gone", ["config.json", "model.safetensors.index.json"])
+def test_what_is_removed_after_the_listing_was_never_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    whole, without = folders.model(2), {name: data for name, data in folders.model(2).items() if name != gone}
+    kept = folders.write(without, tmp_path / "kept")
+    losing = folders.write(whole, tmp_path / "losing")
+    usual = folder.LocalDirectory.list
+
+    def losing_list(self: folder.LocalDirectory, deadline: Deadline) -> list[folder.Entry]:
+        found = usual(self, deadline)
+        (losing / gone).unlink(missing_ok=True)
+        return found
+
+    expected = model_in(kept)
+    monkeypatch.setattr(folder.LocalDirectory, "list", losing_list)
+    found = model_in(losing)
+    assert rules(found) == rules(expected)
+    assert found.shape == expected.shape
+
+
+def test_an_index_beyond_all_others_is_a_finding_and_not_read(tmp_path: Path) -> None:
+    files = {**folders.model(1), "model.safetensors.index.json": b" " * ((16 << 20) + 1)}
+    found = model_in(folders.write(files, tmp_path))
+    assert any("more than the 16777216 that are read" in finding.message for finding in found.findings)
+
+
+class Closed:
+    """An entry of a directory that may be listed and not entered."""
+
+    name = "model.safetensors"
+
+    def stat(self) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+
+def test_a_directory_that_may_be_listed_and_not_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextlib.contextmanager
+    def scandir(_: object) -> Iterator[list[Closed]]:
+        yield [Closed()]
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(AccessDeniedError, match=r"model\.safetensors: Permission denied") as caught:
+        model_in(tmp_path)
+    assert "enter its directory" in caught.value.hint

@@ -219,6 +219,13 @@ _NUMBERS = {
 }
 
 
+@pytest.mark.parametrize("field", ["num_hidden_layers", "num_attention_heads", "hidden_size", "num_key_value_heads"])
+def test_none_of_what_every_model_has_is_told(field: str) -> None:
+    found, findings = shape.read(json.dumps({field: 0}).encode())
+    assert found == shape.read(b"{}")[0]
+    assert [(finding.rule, field in finding.message) for finding in findings] == [("config-field", True)]
+
+
 @pytest.mark.parametrize("odd", _ODD, ids=lambda odd: repr(odd)[:12])
 @pytest.mark.parametrize("field", _NUMBERS)
 def test_a_number_that_is_none_is_told(field: str, odd: object) -> None:

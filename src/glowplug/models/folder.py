@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import secrets
 import stat
 import threading
 from dataclasses import dataclass
@@ -98,8 +99,26 @@ class Prefix:
         self._more_pages = max(0, len(found) - 1) // _PAGE
         entries = [entry for entry in found if entry.path and not entry.path.endswith("/")]
         if not entries:
+            self._demand_store(deadline)
             raise NotFoundError(f"{self._store.url} holds nothing", hint="check the bucket and the prefix")
         return entries
+
+    def _demand_store(self, deadline: Deadline) -> None:
+        """Any page of the web reads as an empty listing; only a store says of a name that nobody gave that it is not there.
+
+        Raises UnavailableError.
+        """
+        try:
+            self._store.get(f"{secrets.token_hex(16)}.none", deadline)
+        except (NotFoundError, AccessDeniedError):
+            return
+        except UnavailableError as error:
+            if error.code != "no-ranges":
+                raise
+        raise UnavailableError(
+            f"{self._store.url}: what answers is no object store",
+            hint="check the network path (a portal to sign in at?), proxies and AWS_ENDPOINT_URL",
+        )
 
     def read(self, path: str, start: int, length: int, deadline: Deadline) -> bytes:
         """One request."""
@@ -154,7 +173,12 @@ class LocalDirectory:
                 raise self._fault(error, "") from error
             for one in found:
                 path = f"{below}/{one.name}" if below else one.name
-                kind, size = _look(one)
+                try:
+                    kind, size = _look(one)
+                except PermissionError as error:
+                    if below or not one.name.endswith(".safetensors"):
+                        continue
+                    raise self._fault(error, path) from error
                 if kind == "directory" and not one.is_symlink():
                     waiting.append(path)
                 if kind == "file" or (not below and one.name.endswith(".safetensors")):
@@ -173,7 +197,7 @@ class LocalDirectory:
         if number in _MISSING:
             return NotFoundError(what)
         if number in (errno.EACCES, errno.EPERM):
-            return AccessDeniedError(what, hint="give this user the right to read the file")
+            return AccessDeniedError(what, hint="give this user the right to read the file, and to enter its directory")
         return UnavailableError(what, hint="look at the disk or the network file system")
 
 
@@ -190,8 +214,11 @@ def _at_most(entries: Iterator[Entry], where: str) -> list[Entry]:
 
 
 def _look(one: os.DirEntry[str]) -> tuple[Kind, int]:
+    """Raises PermissionError where the directory may be listed and not entered."""
     try:
         status = one.stat()
+    except PermissionError:
+        raise
     except OSError:
         return "nothing", 0
     if stat.S_ISREG(status.st_mode):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from glowplug.core import bounded
-from glowplug.core.errors import BadInputError
+from glowplug.core.errors import BadInputError, NotFoundError
 from glowplug.core.printable import one_line
 from glowplug.core.units import format_size
 from glowplug.models import findings, index, shape, shards
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
+_LIMITS: Final = {shape.NAME: shape.LARGEST, index.NAME: index.LARGEST}
 _COUNTED: Final = frozenset(
     {"F4", "F6_E2M3", "F6_E3M2", "F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F16", "BF16", "F32", "F64", "I8"}
 )
@@ -49,8 +50,10 @@ def model(
     if not weights:
         raise _no_weights(place, entries)
     small = _small_files(folder, entries, deadline, parallel)
-    known, index_fault = _index(small)
-    outline, notes = _shape(small)
+    # What was removed after the listing was never there.
+    entries = [entry for entry in entries if entry.path not in _LIMITS or entry.path in small]
+    known, index_fault = bounded.call(lambda: _index(small), deadline, f"reading {index.NAME}")
+    outline, notes = bounded.call(lambda: _shape(small), deadline, f"reading {shape.NAME}")
     read_shards = _Reading(folder, known, deadline, parallel).all(weights, progress)
     contents = Contents(
         source=place,
@@ -81,19 +84,22 @@ class _Small(NamedTuple):
 
 
 def _small_files(folder: Folder, entries: Sequence[Entry], deadline: Deadline, parallel: int) -> dict[str, _Small]:
-    limits = {shape.NAME: shape.LARGEST, index.NAME: index.LARGEST}
+    """Those that are there still."""
 
-    def work(entry: Entry) -> _Small:
+    def work(entry: Entry) -> _Small | None:
         if not entry.size:
             return _Small(entry.path, b"", "it is empty")
-        if entry.size > limits[entry.path]:
-            return _Small(
-                entry.path, b"", f"it has {entry.size} bytes, more than the {limits[entry.path]} that are read"
-            )
-        return _Small(entry.path, folder.read(entry.path, 0, entry.size, deadline), "")
+        largest = _LIMITS[entry.path]
+        if entry.size > largest:
+            return _Small(entry.path, b"", f"it has {entry.size} bytes, more than the {largest} that are read")
+        try:
+            return _Small(entry.path, folder.read(entry.path, 0, entry.size, deadline), "")
+        except NotFoundError:
+            return None
 
-    there = [entry for entry in entries if entry.path in limits]
-    return {small.name: small for small in each(work, there, parallel, deadline, "reading the configuration")}
+    there = [entry for entry in entries if entry.path in _LIMITS]
+    found = each(work, there, parallel, deadline, "reading the configuration")
+    return {small.name: small for small in found if small is not None}
 
 
 def _index(small: Mapping[str, _Small]) -> tuple[Index | None, str]:

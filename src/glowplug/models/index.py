@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "model.safetensors.index.json"
 SUFFIX: Final = ".safetensors"
-LARGEST: Final = 32 << 20
+LARGEST: Final = 16 << 20
 """Bytes of a file that is read. The largest that is known has 10 MB."""
 
 _MOST_VALUES: Final = 2_000_000

@@ -115,8 +115,7 @@ class _Reader:
 
     def shape(self) -> Shape:
         """All of it."""
-        layers, heads = self._number(*_LAYERS), self._number(*_HEADS)
-        hidden = self._number(*_HIDDEN)
+        layers, heads, hidden = (self._some(*names) for names in (_LAYERS, _HEADS, _HIDDEN))
         rope, content = self._number("qk_rope_head_dim"), self._number("qk_nope_head_dim")
         head_dim = self._number("head_dim") or (rope + content if rope and content else None)
         if head_dim is None and hidden and heads and hidden % heads == 0:
@@ -158,6 +157,13 @@ class _Reader:
         self._note(name)
         return None
 
+    def _some(self, *names: str) -> int | None:
+        """A number of something that no model is without: zero is odd."""
+        name, value = self._find(*names)
+        if type(value) is int and value == 0:
+            self._note(name)
+        return self._number(*names)
+
     def _text(self, *names: str) -> str | None:
         name, value = self._find(*names)
         if value is None:
@@ -187,7 +193,7 @@ class _Reader:
         if isinstance(value, list) and value and all(type(one) is int and 0 < one <= _MOST for one in value):
             largest: int = max(value)
             return largest  # one number a layer; the largest is safe
-        found = self._number(*_KV_HEADS)
+        found = self._some(*_KV_HEADS)
         if found is not None:
             return found
         if name:
