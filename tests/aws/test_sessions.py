@@ -181,3 +181,42 @@ def test_without_boto3(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cluster_that_is_not_there(front: aws.Front) -> None:
     with pytest.raises(NotFoundError, match="no EKS cluster 'nowhere' in us-west-2"):
         network.cluster(sessions.connect(os.environ, Deadline.after(20)), "nowhere")
+
+
+@pytest.mark.parametrize("text", ["[default\nregion", "no section = 1\n", "\xff\xfe"])
+def test_a_configuration_that_is_none(
+    front: aws.Front, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "config").write_bytes(text.encode("latin-1"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    with pytest.raises(AccessDeniedError) as caught:
+        _ask()
+    assert caught.value.code == "no-credentials"
+    assert "config" in caught.value.hint
+
+
+def test_a_token_that_is_not_there_is_named(front: aws.Front, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/x")
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "absent"))
+    with pytest.raises(AccessDeniedError, match="absent: No such file") as caught:
+        _ask()
+    assert "AWS_WEB_IDENTITY_TOKEN_FILE" in caught.value.hint
+
+
+@pytest.mark.parametrize("status", [418, 404])
+def test_the_status_of_an_answer_that_is_no_answer_is_named(front: aws.Front, status: int) -> None:
+    front.add(aws.Garbage(b"tea", status), SUBNETS)
+    with pytest.raises(UnavailableError, match=f"status {status}"):
+        _ask()
+
+
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL_STS"])
+def test_an_address_that_is_none_is_refused_unseen(
+    front: aws.Front, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "http://u:hunter2@127.0.0.1:1")
+    with pytest.raises(UsageError, match=name) as caught:
+        _ask()
+    assert "hunter2" not in caught.value.message

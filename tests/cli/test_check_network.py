@@ -522,6 +522,17 @@ def test_without_boto3(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--bucket", "abc/b\x1b"], 2, "not a bucket of S3"),
         (["--bucket", "gs://b"], 2, "not a bucket of S3"),
         (["--bucket", ""], 2, "not a bucket of S3"),
+        (["--bucket", "ab"], 2, "not a bucket of S3"),
+        (["--bucket", "B" * 5], 2, "not a bucket of S3"),
+        (["--bucket", "a" * 64], 2, "not a bucket of S3"),
+        (["--bucket", "a..b"], 2, "not a bucket of S3"),
+        (["--bucket", "abc?x"], 2, "not a bucket of S3"),
+        (["--store", "file:///srv"], 2, "--store is no address in S3"),
+        (["--store", "https://bucket"], 2, "--store is no address in S3"),
+        (["--cluster", ""], 2, "--cluster is empty"),
+        (["--vpc", ""], 2, "--vpc is empty"),
+        (["--subnet", "subnet-1", "--subnet", ""], 2, "--subnet is empty"),
+        (["--region", ""], 2, "--region is empty"),
         (["gs://b/m"], 2, "is not in S3"),
         (["s3:/b"], 2, "two slashes"),
     ],
@@ -531,6 +542,13 @@ def test_wrong_questions(check: Check, arguments: list[str], status: int, words:
     answer = check(*arguments)
     assert answer.status == status
     assert words in answer.err
+
+
+@pytest.mark.parametrize("option", ["--store", "--bucket"])
+def test_a_password_in_an_address_is_not_repeated(check: Check, option: str) -> None:
+    answer = check(option, "s3://user:hunter2@bucket")
+    assert answer.status == 2
+    assert "hunter2" not in answer.out + answer.err
 
 
 def test_help_has_examples(check: Check) -> None:

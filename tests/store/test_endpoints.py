@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from glowplug.core.errors import AccessDeniedError, GlowplugError, UsageError
@@ -126,3 +129,17 @@ def test_every_services_address_is_checked_for_clients_that_read_them_themselves
     endpoints.check_services({"AWS_ENDPOINT_URL_EC2": "http://host", "AWS_ENDPOINT_URL_STS": "", "OTHER": "x"})
     with pytest.raises(GlowplugError, match="AWS_ENDPOINT_URL_EC2"):
         endpoints.check_services({"AWS_ENDPOINT_URL_EC2": f"http://u:{PASSWORD}@host"})
+
+
+@pytest.mark.parametrize("kind", ["absent", "directory", "pipe", "binary", "text"])
+def test_certificates_that_are_none_are_told_with_what_to_do(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "bundle"
+    if kind == "directory":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    elif kind != "absent":
+        place.write_bytes(b"\xff\x00" if kind == "binary" else b"words")
+    with pytest.raises(UsageError, match="AWS_CA_BUNDLE") as caught:
+        open_store("s3://bucket", {**KEYS, "AWS_CA_BUNDLE": str(place)})
+    assert "PEM" in caught.value.hint

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from glowplug.core import bounded
+from glowplug.core import bounded, redact
 from glowplug.core.errors import AccessDeniedError, GlowplugError, NotFoundError, UnavailableError, UsageError
 from glowplug.core.printable import one_line
 from glowplug.store import endpoints
@@ -32,6 +32,7 @@ _READ_SECONDS: Final = 10
 _ATTEMPTS: Final = 4
 _PAGE: Final = 200
 _SHOWN: Final = 300
+_LOOKED_AT: Final = 1 << 16
 
 _DENIED: Final = frozenset(
     {
@@ -75,6 +76,7 @@ class Session:
         self._session = session
         self._deadline = deadline
         self._clients: dict[str, Any] = {}
+        self._status = 0
         self.region = region
 
     def ask(self, service: str, action: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -118,7 +120,12 @@ class Session:
                     user_agent_extra="glowplug",
                 ),
             )
+            self._clients[service].meta.events.register("before-parse", self._note_status)
         return self._clients[service]
+
+    def _note_status(self, response_dict: Mapping[str, Any], **_: object) -> None:
+        """boto3 says nothing of the status of what it cannot parse."""
+        self._status = int(response_dict.get("status_code") or 0)
 
     def _bounded(self, service: str, action: str, work: Callable[[], T]) -> T:
         try:
@@ -126,7 +133,12 @@ class Session:
         except GlowplugError:
             raise
         except Exception as error:
-            raise translate(error, service, action) from error
+            fault = translate(error, service, action)
+            if _is(error, "ResponseParserError") and self._status:
+                raise type(fault)(
+                    f"{fault.message} (status {self._status})", code=fault.code, hint=fault.hint
+                ) from error
+            raise fault from error
 
 
 def connect(environ: Mapping[str, str], deadline: Deadline, region: str = "") -> Session:
@@ -146,6 +158,7 @@ def connect(environ: Mapping[str, str], deadline: Deadline, region: str = "") ->
 
     endpoints.check_services(environ)
     endpoints.check_keys(environ)
+    endpoints.certificates(environ)
     wanted = endpoints.check_region(region, "--region") if region else endpoints.region(environ)
 
     def work() -> tuple[Any, str]:
@@ -182,17 +195,37 @@ def translate(error: BaseException, service: str, action: str) -> GlowplugError:
     words = _line(error)
     if isinstance(error, (aws.NoRegionError,)):
         return UsageError("no AWS region is known", code="no-region")
-    if isinstance(error, (aws.ProfileNotFound, aws.NoCredentialsError, aws.PartialCredentialsError)):
-        return AccessDeniedError(f"no credentials for AWS: {words}", code="no-credentials", hint=_NO_KEYS)
+    if isinstance(error, (aws.ConfigParseError, aws.ConfigNotFound)):
+        return AccessDeniedError(f"AWS's configuration cannot be read: {words}", code="no-credentials", hint=_NO_CONFIG)
+    if isinstance(error, OSError):
+        return _no_file(error, asked)
     if _is(error, "SSOError", "SSOTokenLoadError", "TokenRetrievalError", "UnauthorizedSSOTokenError", "LoginError"):
         return AccessDeniedError(f"no credentials for AWS: {words}", code="no-credentials", hint=_SIGN_IN)
-    if isinstance(error, (aws.CredentialRetrievalError, aws.RefreshWithMFAUnsupportedError)):
+    if isinstance(
+        error,
+        (
+            aws.ProfileNotFound,
+            aws.NoCredentialsError,
+            aws.PartialCredentialsError,
+            aws.CredentialRetrievalError,
+            aws.RefreshWithMFAUnsupportedError,
+        ),
+    ):
         return AccessDeniedError(f"no credentials for AWS: {words}", code="no-credentials", hint=_NO_KEYS)
     if isinstance(error, (aws.ConnectTimeoutError, aws.ReadTimeoutError)):
         return UnavailableError(f"AWS does not answer in time{asked}: {words}", code="timeout")
     if isinstance(error, aws.HTTPClientError):
         return UnavailableError(f"AWS cannot be reached{asked}: {words}")
     return UnavailableError(f"AWS gives no usable answer{asked}: {words}")
+
+
+def _no_file(error: OSError, asked: str) -> GlowplugError:
+    """A file that a variable or a profile names, such as a token. Without a name it is the network."""
+    if not error.filename:
+        return UnavailableError(f"AWS cannot be reached{asked}: {_line(error)}")
+    words = _line(f"{error.filename}: {error.strerror}")
+    hint = "it is named by AWS_WEB_IDENTITY_TOKEN_FILE or the profile"
+    return AccessDeniedError(f"a file for AWS cannot be read: {words}", code="no-credentials", hint=hint)
 
 
 _NO_KEYS: Final = (
@@ -223,7 +256,8 @@ def _refusal(error: Any, service: str, action: str) -> GlowplugError:
         return UnavailableError(f"AWS asks for patience with {asked}: {words}", code="throttled")
     if status in (401, 403):
         return AccessDeniedError(f"AWS refuses {asked}: {words}")
-    return UnavailableError(f"AWS gives no usable answer ({asked}): {words or status}")
+    told = f"status {status}: " if status and code != str(status) else "status " if status else ""
+    return UnavailableError(f"AWS gives no usable answer ({asked}): {told}{words}")
 
 
 def _check_answer(answer: Mapping[str, Any], service: str) -> None:
@@ -243,4 +277,5 @@ def _is(error: BaseException, *names: str) -> bool:
 
 
 def _line(value: object) -> str:
-    return one_line(" ".join(str(value).split()))[:_SHOWN]
+    """One line of others' words, which may quote a proxy's address or a login program: without passwords."""
+    return redact.value("", one_line(" ".join(str(value)[:_LOOKED_AT].split())))[:_SHOWN]

@@ -11,7 +11,9 @@ Standard library only and light to import: plans and manifests carry these value
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
+import stat
 import urllib.parse
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +36,7 @@ _LABEL: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?", 
 _LONGEST_NAME: Final = 253
 _NUMBER: Final = re.compile(r"\d+|0[xX][0-9A-Fa-f]*", re.ASCII)
 _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~+=:-]*)*", re.ASCII)
+_LARGEST_BUNDLE: Final = 1 << 23
 _MOST_PORT: Final = 65535
 
 
@@ -73,6 +76,24 @@ def check_region(value: str, name: str) -> str:
         why = _spoiled(value) if ends else "a region has small letters, digits and hyphens"
         raise UsageError(f"{name} is not a region: {why}", code="no-region", hint="write it as us-east-1")
     return value
+
+
+def certificates(environ: Mapping[str, str]) -> str:
+    """The text of AWS_CA_BUNDLE, "" where it is not set. Raises UsageError where it holds no certificates."""
+    place = environ.get("AWS_CA_BUNDLE")
+    if not place:
+        return ""
+    hint = "name a file of PEM certificates, or unset AWS_CA_BUNDLE"
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with os.fdopen(descriptor, encoding="utf-8") as handle:
+            text = handle.read(_LARGEST_BUNDLE) if stat.S_ISREG(os.fstat(descriptor).st_mode) else ""
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UsageError(f"AWS_CA_BUNDLE cannot be read: {place}: {why}", hint=hint) from error
+    if "-----BEGIN CERTIFICATE-----" not in text:
+        raise UsageError(f"AWS_CA_BUNDLE holds no certificates: {place}", hint=hint)
+    return text
 
 
 def is_region(text: str) -> bool:

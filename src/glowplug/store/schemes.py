@@ -202,7 +202,7 @@ def _s3(address: Address, environ: Mapping[str, str]) -> Any:
     # Settings that older obstores do not know. The first keeps the newer ones from reading AWS_ENDPOINT_URL_S3 themselves; without
     # the second a deletion is a POST, which some servers lack.
     newer = {"aws_endpoint_url_s3": endpoint, "disable_bulk_delete": True}
-    certificates = _certificates(environ)
+    certificates = endpoints.certificates(environ)
 
     def connect_with(config: dict[str, Any], seconds: float) -> S3Store:
         return S3Store(
@@ -231,16 +231,6 @@ def _s3(address: Address, environ: Mapping[str, str]) -> Any:
         find_region=lambda seconds: regions.of_bucket(endpoint, address.bucket, seconds),
         credentials_fault=found.provider.fault if found.provider else None,
     )
-
-
-def _certificates(environ: Mapping[str, str]) -> str:
-    place = environ.get("AWS_CA_BUNDLE")
-    if not place:
-        return ""
-    try:
-        return Path(place).read_text()
-    except (OSError, ValueError) as error:
-        raise UsageError(f"AWS_CA_BUNDLE cannot be read: {place}: {error}", code="bad-store-url") from error
 
 
 def _gs(address: Address, environ: Mapping[str, str]) -> Any:
