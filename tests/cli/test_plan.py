@@ -470,3 +470,23 @@ def test_heads_that_are_not_known_are_not_named(call: Call, tmp_path: Path) -> N
         (finding,) = [one for one in call(*words).json["findings"] if one["rule"] == "tensor-parallel-heads"]
         assert "8 attention heads" in finding["message"]
         assert "None" not in finding["message"]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "tp",
+        "nodes",
+        "gpu-count",
+        "max-model-len",
+        "size",
+        "chunk-size",
+        "timeout",
+        "engine-version",
+        "streamer-version",
+    ],
+)
+def test_an_address_in_the_wrong_option_is_told_without_its_password(call: Call, option: str) -> None:
+    answer = call("plan", "67GB", f"--{option}", "https://u:geheim@host/x")
+    assert (answer.status, answer.out) == (2, "")
+    assert "geheim" not in answer.err

@@ -196,7 +196,12 @@ SECRETS = [
     *("s3://AKIA:geheim@bucket/m", "s3://AKIA:ge/heim@bucket/m", "s3://geheim@bucket/m", "s3:AKIA:geheim@bucket/m"),
     *("S3A://AKIA:geheim@bucket/m", "s3a://AKIA:p/geheim@b/m", "s3:/AKIA:p/geheim@b", "file://u:p/geheim@host/x"),
     *("//AKIA:geheim@bucket/m", "//AKIA:p/geheim@bucket", "https://AKIA:geheim@host/m", "AKIA:geheim@bucket/m"),
-    *("s3://bucket/m?X-Amz-Signature=geheim", "s3://bucket/m#token=geheim", "https://host/m?sig=geheim"),
+    *(
+        "s3://bucket/m?X-Amz-Signature=geheim",
+        "s3://bucket/m#token=geheim",
+        "/models/m?token=geheim",
+        "https://host/m?sig=geheim",
+    ),
 ]
 
 

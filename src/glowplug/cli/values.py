@@ -25,6 +25,7 @@ MOST: Final = 2**31 - 1
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _LONGEST_SECONDS: Final = 366 * 86400.0
 _SHOWN: Final = 40
+_LOOKED_AT: Final = 4096
 
 
 class Whole(click.IntRange):
@@ -36,7 +37,13 @@ class Whole(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number. Raises click.BadParameter."""
         if isinstance(value, str) and not _WHOLE.fullmatch(value):
-            self.fail(f"{value[:_SHOWN]!r} is not a whole number from {self.min} to {self.max}.", param, ctx)
+            from glowplug.core import redact
+
+            self.fail(
+                f"{redact.value('', value[:_LOOKED_AT])[:_SHOWN]!r} is not a whole number from {self.min} to {self.max}.",
+                param,
+                ctx,
+            )
         return super().convert(value, param, ctx)
 
 

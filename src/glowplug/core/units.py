@@ -27,7 +27,7 @@ def parse_size(text: str) -> int:
     match = _SIZE.match(text) if len(text) <= _LONGEST else None
     factor = _SIZES.get(match.group(2).lower()) if match else None
     if match is None or factor is None:
-        raise UsageError(f"not a size: {text[:_LONGEST]!r}", code="bad-size")
+        raise UsageError(f"not a size: {_shown(text)!r}", code="bad-size")
     number = match.group(1)
     return int(number) * factor if number.isdigit() else int(float(number) * factor)
 
@@ -36,7 +36,7 @@ def parse_duration(text: str) -> float:
     """Seconds of `30s`, `10m`, `2h`, `30d` or a bare number of seconds. Raises UsageError (`bad-duration`)."""
     match = _DURATION.match(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise UsageError(f"not a duration: {text[:_LONGEST]!r}", code="bad-duration")
+        raise UsageError(f"not a duration: {_shown(text)!r}", code="bad-duration")
     return float(match.group(1)) * _DURATIONS[match.group(2)]
 
 
@@ -58,3 +58,10 @@ def format_seconds(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s"
+
+
+def _shown(text: str) -> str:
+    """A wrong value for an error's line: short, and without the password of an address that got to the wrong place."""
+    from glowplug.core import redact  # json and hashlib, which a right value does not need
+
+    return redact.value("", text[: 100 * _LONGEST])[:_LONGEST]

@@ -164,6 +164,13 @@ def _demand_harmless(text: str) -> None:
         raise _bad(text, "it is empty, too long or not printable")
     if text.startswith("//") and "@" in text:
         raise _bad("//…", "credentials do not belong into an address")
+    if "=" in text:
+        from glowplug.core import redact
+
+        if redact.value("MODEL", text) != text:
+            raise _bad(
+                re.split(r"[?#;&]", text, maxsplit=1)[0], "it has a signature or a key in it, which a path has not"
+            )
 
 
 def _of_scheme(text: str, scheme: str, slashes: str | None, rest: str) -> Objects | Path:

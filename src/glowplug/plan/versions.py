@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from glowplug.catalog.releases import newest, release, release_or_older, releases, version_key
+from glowplug.core import redact
 from glowplug.core.errors import UsageError
 from glowplug.models.contents import Finding
 from glowplug.plan import guide
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _VERSION: Final = re.compile(r"[vV]?(\d{1,9}(?:\.\d{1,9}){0,3}(?:rc\d{1,9})?(?:\.post\d{1,9})?)", re.ASCII)
 _SHOWN: Final = 80
+_LOOKED_AT: Final = 4096
 _NEWEST: Final = 3
 _CATALOGUE: Final = "glowplug's catalogue of releases"
 
@@ -61,7 +63,8 @@ def _version(option: str, text: str, what: str, known: Iterable[str]) -> str:
         raise UsageError(
             f"{option}: `latest` is a tag that moves, and no version", hint=f"leave it out, or name one; {named}"
         )
-    raise UsageError(f"{option}: {text[:_SHOWN]!r} is no version such as 1.2.3, 1.2.3.post1 or 1.2.3rc1", hint=named)
+    shown = redact.value("", text[:_LOOKED_AT])[:_SHOWN]
+    raise UsageError(f"{option}: {shown!r} is no version such as 1.2.3, 1.2.3.post1 or 1.2.3rc1", hint=named)
 
 
 def versions(request: Request) -> Versions:
