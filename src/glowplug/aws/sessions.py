@@ -66,6 +66,13 @@ _THROTTLED: Final = frozenset(
         "TooManyRequestsException",
     }
 )
+_CONFIG: Final = (
+    "ConfigNotFound",
+    "ConfigParseError",
+    "InfiniteLoopConfigError",
+    "InvalidConfigError",
+    "InvalidSTSRegionalEndpointsConfigError",
+)
 _ABSENT: Final = frozenset({"ResourceNotFoundException"})
 
 
@@ -195,7 +202,7 @@ def translate(error: BaseException, service: str, action: str) -> GlowplugError:
     words = _line(error)
     if isinstance(error, (aws.NoRegionError,)):
         return UsageError("no AWS region is known", code="no-region")
-    if isinstance(error, (aws.ConfigParseError, aws.ConfigNotFound)):
+    if _is(error, *_CONFIG):
         return AccessDeniedError(f"AWS's configuration cannot be read: {words}", code="no-credentials", hint=_NO_CONFIG)
     if isinstance(error, OSError):
         return _no_file(error, asked)
@@ -278,4 +285,4 @@ def _is(error: BaseException, *names: str) -> bool:
 
 def _line(value: object) -> str:
     """One line of others' words, which may quote a proxy's address or a login program: without passwords."""
-    return redact.value("", one_line(" ".join(str(value)[:_LOOKED_AT].split())))[:_SHOWN]
+    return redact.value("", one_line(" ".join(endpoints.said(value)[:_LOOKED_AT].split())))[:_SHOWN]

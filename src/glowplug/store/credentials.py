@@ -233,7 +233,7 @@ def _words(error: BaseException) -> str:
     """A program that is to give credentials may write them anywhere: one short line, without what looks like one."""
     from glowplug.core import redact
 
-    return redact.value("", one_line(" ".join(str(error).split())))[:_SHOWN]
+    return redact.value("", one_line(" ".join(endpoints.said(error).split())))[:_SHOWN]
 
 
 def from_container(address: str, token: str) -> S3Credential:

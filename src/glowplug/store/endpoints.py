@@ -37,6 +37,7 @@ _LONGEST_NAME: Final = 253
 _NUMBER: Final = re.compile(r"\d+|0[xX][0-9A-Fa-f]*", re.ASCII)
 _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~+=:-]*)*", re.ASCII)
 _LARGEST_BUNDLE: Final = 1 << 23
+_PROCESS: Final = "from custom-process"
 _MOST_PORT: Final = 65535
 
 
@@ -118,6 +119,13 @@ def check_keys(environ: Mapping[str, str]) -> None:
                 code="no-credentials",
                 hint=f"set {name} anew, without spaces and line breaks around it",
             )
+
+
+def said(error: object) -> str:
+    """What boto3 says, without what a program that is to print credentials has printed: they may be in it."""
+    text = str(error)
+    begin, found, _ = text.partition(_PROCESS)
+    return f"{begin}{found} (run the profile's credential_process to see why)" if found else text
 
 
 def _no_server(value: str) -> str:
