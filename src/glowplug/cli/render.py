@@ -31,7 +31,7 @@ _PLANNED: Final = (*_NEED_MODEL, "nodepool")
 
 def _each(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     """One value for each: words of a variable are split at spaces, and all of them at commas, which none of these names has."""
-    return tuple(part.strip() for value in values for part in value.split(",") if part.strip() or value == "")
+    return tuple(part.strip() for value in values for part in value.split(",") if part.strip() or not value.strip())
 
 
 @click.command(
