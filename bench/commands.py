@@ -40,7 +40,9 @@ def measure() -> dict[str, object]:
         "name": "commands",
         "rounds": _ROUNDS,
         "seconds": medians,
-        "ratios": {f"{name}_to_python": round(medians[name] / medians["python"], 2) for name in ("help", "plan", "run_true")},
+        "ratios": {
+            f"{name}_to_python": round(medians[name] / medians["python"], 2) for name in ("help", "plan", "run_true")
+        },
         "goals": {"help": "<= 0.120 s on an idle machine", "plan": "<= 0.300 s on an idle machine"},
     }
 

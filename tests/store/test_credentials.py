@@ -218,9 +218,7 @@ def test_what_a_credential_process_complains_of_is_one_short_line_without_passwo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "program"
-    program.write_text(
-        "#!/bin/sh\necho 'hunter2 at https://u:hunter2@host' >&2\nyes | head -c 9999 >&2\nexit 1\n"
-    )
+    program.write_text("#!/bin/sh\necho 'hunter2 at https://u:hunter2@host' >&2\nyes | head -c 9999 >&2\nexit 1\n")
     program.chmod(0o755)
     (tmp_path / "config").write_text(f"[profile p]\ncredential_process = {program}\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
