@@ -19,11 +19,15 @@ IMPORTS = f"from glowplug.catalog import {', '.join(MODULES)}"
 
 
 def _oldest() -> str:
-    """A Python 3.9 that runs; a version manager's stand-in may be on PATH without one behind it."""
-    found = shutil.which("python3.9")
-    if found is None or subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode != 0:
-        pytest.skip("no python3.9")
-    return found
+    """A Python 3.9 that runs: on PATH, or beside the version that runs this, where version managers keep them.
+
+    What a version manager puts on PATH may be a stand-in with nothing behind it.
+    """
+    beside = sorted(Path(sys.base_prefix).resolve().parent.glob("*3.9*/bin/python3.9"))
+    for found in filter(None, (shutil.which("python3.9"), *map(str, beside))):
+        if subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return found
+    pytest.skip("no python3.9")
 
 
 def _run(interpreter: str, path: Path, program: str) -> str:
