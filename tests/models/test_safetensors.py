@@ -227,6 +227,7 @@ def _long(piece: bytes, first: bytes, last: bytes) -> bytes:
     return first + piece * (_LONG // len(piece)) + last
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("piece", "first", "last"),
     [

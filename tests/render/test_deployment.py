@@ -142,6 +142,7 @@ def test_without_an_instance_type_nothing_is_made_up() -> None:
     assert container(of_gpus("l4"))["resources"]["requests"] == {"memory": "100Gi", "nvidia.com/gpu": "2"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", [one for one in instances() if not one.fractional], ids=lambda one: one.name)
 @pytest.mark.parametrize("needed", [1, 12 * GIB + 1, 100 * GIB, 10_000 * GIB])
 def test_as_many_pods_as_have_gpus_fit_on_a_node(one: Instance, needed: int) -> None:

@@ -69,12 +69,14 @@ VARIANTS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("changes", VARIANTS)
 def test_a_template_without_faults(changes: dict[str, Any], mode: Mode) -> None:
     assert deployed.findings(iam.text(options(mode=mode, **changes))) == []
 
 
+@pytest.mark.slow
 def test_in_every_region() -> None:
     assert deployed.findings(iam.text(options(mode=Mode.NODE)), deployed.REGIONS) == []
 

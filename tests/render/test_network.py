@@ -26,6 +26,7 @@ def endpoint(asked: Options, **parameters: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -41,6 +42,7 @@ def test_a_template_without_faults(changes: dict[str, Any]) -> None:
     assert deployed.findings(network.text(options(**changes))) == []
 
 
+@pytest.mark.slow
 def test_in_every_region() -> None:
     assert deployed.findings(network.text(options()), deployed.REGIONS) == []
 

@@ -70,6 +70,7 @@ def plan(card: str, gpus: int, *, pods_per_node: int = 1, nodes: int = 1) -> Pla
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("compute", "one"), PAIRS, ids=lambda value: getattr(value, "name", value))
 def test_the_definitions_accept_it(compute: Compute, one: Instance) -> None:
     for mode, ami in itertools.product(Mode, ["al2023", "bottlerocket"]):
@@ -86,6 +87,7 @@ def test_what_the_definitions_refuse_is_noticed() -> None:
     assert "instanceStorePolicies" in unknown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("compute", "one"), PAIRS, ids=lambda value: getattr(value, "name", value))
 def test_the_pool_buys_that_type_and_refers_to_its_class(compute: Compute, one: Instance) -> None:
     node_class, pool = made(compute=compute, instance=one)
@@ -120,6 +122,7 @@ def _bytes(quantity: str) -> int:
     return int(number) * {"Gi": 2**30}[unit]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", USABLE[Compute.AUTO_MODE], ids=lambda one: one.name)
 def test_auto_mode_uses_the_nvme_of_every_type(one: Instance) -> None:
     """The AWS guide's condition: the size that is asked for is smaller than the instance's NVMe capacity."""
@@ -169,6 +172,7 @@ def test_a_type_whose_gpu_or_disk_no_pod_could_use_is_refused(compute: Compute, 
     assert caught.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("compute", "one"), ALL, ids=lambda value: getattr(value, "name", value))
 @pytest.mark.parametrize("kind", ["deployment", "bake", "all"])
 def test_pods_are_refused_where_no_pod_gets_a_gpu_and_nowhere_else(kind: str, compute: Compute, one: Instance) -> None:
@@ -240,6 +244,7 @@ NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", fullmatch=True) | st.sa
 )
 
 
+@pytest.mark.slow
 @given(NAMES)
 def test_a_cluster_is_found_by_its_very_name(name: str) -> None:
     node_class, _ = made(cluster=name)
@@ -276,6 +281,7 @@ def test_the_name_is_the_one_that_was_given() -> None:
     ] * 2
 
 
+@pytest.mark.slow
 @given(NAMES)
 def test_auto_mode_finds_what_every_cluster_has(name: str) -> None:
     """AWS's own examples select subnets by that tag; EKS puts the other on the group of each cluster."""
@@ -299,6 +305,7 @@ def group(**changes: Any) -> dict[str, Any]:
     return deployed.deploy(text, SubnetIds="subnet-1", NodeRoleArn="arn:aws:iam::123456789012:role/nodes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("ami", ["al2023", "bottlerocket"])
 @pytest.mark.parametrize("role", [None, "Nodes"])
