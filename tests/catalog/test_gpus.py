@@ -146,10 +146,10 @@ def test_any_text_is_a_card_or_one_of_our_errors(text: str) -> None:
     "text", ["a" * 10**6, "-mig-" * 10**5, "h100" + " " * 10**6 + "x", "1" * 10**6, "-mig-" + "1" * 10**6]
 )
 def test_long_text_is_answered_at_once(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(GlowplugError) as caught:
         gpu(text)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert len(caught.value.message) < 300
 
 

@@ -91,8 +91,8 @@ def test_any_text_is_a_type_or_our_error(text: str) -> None:
 
 
 def test_long_text_is_answered_at_once() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(UsageError) as caught:
         instance("p" * 10**6)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert len(caught.value.message) < 300

@@ -29,7 +29,7 @@ def _statuses(checks: tuple[Check, ...]) -> dict[str, str]:
     return {check.name: check.status for check in checks}
 
 
-def _all(url: str, environ: Mapping[str, str], seconds: float = 10) -> dict[str, Check]:
+def _all(url: str, environ: Mapping[str, str], seconds: float = 60) -> dict[str, Check]:
     store, deadline = open_store(url, environ), Deadline.after(seconds)
     checks = checking.readable(store, "default", deadline) + checking.writable(store, "default", deadline)
     return {check.name: check for check in checks}
@@ -113,14 +113,14 @@ def test_a_server_that_ignores_conditions(s3_place: Place, proxy: Proxy) -> None
 def test_keys_that_may_not_delete(s3_place: Place, proxy: Proxy) -> None:
     proxy.add(Answer(403), method="DELETE", times=None)
     store = open_store(s3_place.url, proxy.server.env())
-    assert _statuses(checking.writable(store, "default", Deadline.after(10))) == {**WRITABLE, "delete": "warn"}
+    assert _statuses(checking.writable(store, "default", Deadline.after(60))) == {**WRITABLE, "delete": "warn"}
 
 
 @requires("s3")
 def test_a_server_that_does_not_answer(s3_place: Place, proxy: Proxy) -> None:
     proxy.add(Refuse(), times=None)
     store = open_store(s3_place.url, proxy.server.env())
-    (found,) = checking.readable(store, "default", Deadline.after(2))
+    (found,) = checking.readable(store, "default", Deadline.after(8))
     assert (found.name, found.status) == ("reach", "fail")
 
 

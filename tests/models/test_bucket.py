@@ -29,6 +29,7 @@ from glowplug.models.read import read
 from glowplug.store.schemes import open_store
 from lab import faults, s3
 from lab.faults import Proxy, nobody
+from tests.clocks import SLACK
 from tests.models import folders
 from tests.models.folders import Files, shard, shard_name
 from tests.parts import requires
@@ -59,12 +60,12 @@ def rules(model: Model) -> list[str]:
     return [finding.rule for finding in model.findings]
 
 
-def fails(url: str, server: s3.Server, seconds: float = 10.0) -> GlowplugError:
+def fails(url: str, server: s3.Server, seconds: float = 60.0) -> GlowplugError:
     """The error, which comes by the deadline."""
     began = time.monotonic()
     with pytest.raises(GlowplugError) as caught:
         model_at(url, server, seconds)
-    assert time.monotonic() - began < seconds + 1.5
+    assert time.monotonic() - began < seconds + SLACK
     assert caught.value.hint
     assert "\n" not in str(caught.value)
     return caught.value
@@ -334,7 +335,7 @@ def test_another_region_is_named(model: str, proxy: Proxy) -> None:
 
 
 def test_nobody_is_there(model: str, s3_server: s3.Server) -> None:
-    error = fails(model, nobody(s3_server), seconds=2)
+    error = fails(model, nobody(s3_server), seconds=8)
     assert (type(error), error.code) == (UnavailableError, "unavailable")
 
 
@@ -372,7 +373,7 @@ def test_a_listing_that_is_throttled_is_waited_out(model: str, proxy: Proxy) -> 
 
 def test_a_server_that_stays_busy(model: str, proxy: Proxy) -> None:
     proxy.add(faults.Answer(503), path="*.safetensors", times=None)
-    error = fails(model, proxy.server, seconds=2)
+    error = fails(model, proxy.server, seconds=8)
     assert isinstance(error, UnavailableError)
     assert "503" in str(error)
 
@@ -390,7 +391,7 @@ def test_a_refusal_does_not_wait_for_what_hangs(model: str, proxy: Proxy) -> Non
     proxy.add(faults.Hang(), path="*.safetensors", times=None)
     began = time.monotonic()
     assert fails(model, proxy.server, seconds=30).code == "access-denied"
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def test_what_hangs_does_not_keep_the_process(model: str, proxy: Proxy) -> None:
@@ -411,10 +412,10 @@ def test_what_hangs_does_not_keep_the_process(model: str, proxy: Proxy) -> None:
         env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **proxy.server.env()},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
     )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "timeout", "")
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 1 + 3 * SLACK
 
 
 def test_a_server_that_never_speaks(s3_server: s3.Server) -> None:

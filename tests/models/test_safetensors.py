@@ -158,10 +158,10 @@ HOSTILE: dict[str, object] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_the_format_forbids(name: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(HeaderError) as caught:
         read(HOSTILE[name])
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 3
     text = str(caught.value)
     assert text
     assert text.isprintable()
@@ -264,10 +264,10 @@ def test_memory_is_a_few_times_the_header(piece: bytes, first: bytes, last: byte
 @pytest.mark.parametrize("first", [b"{", b'{"a":', b'{"a', b'{"__metadata__":{"a":"', b'{"__metadata__":', b"{}"])
 def test_many_megabytes_are_seen_through_at_once(piece: bytes, first: bytes) -> None:
     header = first + piece * (20_000_000 // len(piece))
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(HeaderError):
         read_nothing(header + b"x")
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.slow

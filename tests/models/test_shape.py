@@ -276,12 +276,12 @@ def test_other_fields_that_are_odd_are_told(config: object) -> None:
     ids=range(11),
 )
 def test_what_is_no_object_says_nothing(data: bytes) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     found, findings = shape.read(data)
     assert found is None
     assert [(finding.rule, finding.severity) for finding in findings] == [("config-unusable", "error")]
     assert findings[0].message.isprintable()
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_memory_is_bounded() -> None:
