@@ -37,7 +37,7 @@ engine: environment ## the engine environment (torch, vLLM) in the cache directo
 kube: environment ## Kubernetes' API server and etcd, built by Go into the same cache directory; minutes, once
 	@$(RUN) -m dev.prepare kube
 
-check: environment ## format, lint, types, layers, fast tests; under a minute
+check: environment ## format, lint, types, layers, fast tests; minutes on two cores
 	@$(MAKE) --no-print-directory --keep-going formatted lint types layers fast
 
 formatted:
