@@ -200,7 +200,7 @@ def translate(error: BaseException, service: str, action: str) -> GlowplugError:
     if isinstance(error, aws.ClientError):
         return _refusal(error, service, action)
     words = _line(error)
-    if isinstance(error, (aws.NoRegionError,)):
+    if isinstance(error, aws.NoRegionError):
         return UsageError("no AWS region is known", code="no-region")
     if _is(error, *_CONFIG):
         return AccessDeniedError(f"AWS's configuration cannot be read: {words}", code="no-credentials", hint=_NO_CONFIG)

@@ -25,8 +25,8 @@ class Fact:
 
 
 @functools.cache
-def facts() -> tuple[Fact, ...]:
-    """All of them."""
+def of_table(package: str, name: str) -> tuple[Fact, ...]:
+    """The facts of `data/<name>.csv` of a package, in the table's order."""
     return tuple(
         Fact(
             name=row["name"],
@@ -36,8 +36,13 @@ def facts() -> tuple[Fact, ...]:
             source=row["source"],
             note=row["note"],
         )
-        for row in table("glowplug.catalog", "limits")
+        for row in table(package, name)
     )
+
+
+def facts() -> tuple[Fact, ...]:
+    """All of them."""
+    return of_table("glowplug.catalog", "limits")
 
 
 def fact(name: str) -> Fact:

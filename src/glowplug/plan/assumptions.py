@@ -7,9 +7,12 @@ our own. A plan that depends on one says so in its reasons.
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
-from glowplug.catalog.limits import Fact
-from glowplug.core.tables import table
+from glowplug.catalog.limits import of_table
+
+if TYPE_CHECKING:
+    from glowplug.catalog.limits import Fact
 
 
 def assumed(name: str) -> Fact:
@@ -19,8 +22,4 @@ def assumed(name: str) -> Fact:
 
 @functools.cache
 def _by_name() -> dict[str, Fact]:
-    rows = table("glowplug.plan", "assumptions")
-    return {
-        row["name"]: Fact(row["name"], float(row["value"]), row["unit"], row["date"], row["source"], row["note"])
-        for row in rows
-    }
+    return {one.name: one for one in of_table("glowplug.plan", "assumptions")}
