@@ -21,7 +21,7 @@ HOWTO = Path(__file__).parents[2] / "docs/howto/check-the-network.md"
 
 
 def _session() -> sessions.Session:
-    return sessions.connect(os.environ, Deadline.after(60))
+    return sessions.connect(os.environ, Deadline.after(600))
 
 
 def _read(cluster: str) -> Topology:

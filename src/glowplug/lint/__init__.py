@@ -1,0 +1,1 @@
+"""What is wrong with manifests that somebody has, why, and how to mend it."""

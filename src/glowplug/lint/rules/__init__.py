@@ -1,0 +1,1 @@
+"""One rule a file, in a folder for each area."""

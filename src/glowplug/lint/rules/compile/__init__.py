@@ -1,0 +1,1 @@
+"""Compile caches: where they lie, who writes them, and what makes an engine miss."""

@@ -1,0 +1,1 @@
+"""Kubernetes around the engine: GPUs, probes, taints, node pools."""
