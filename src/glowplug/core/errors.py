@@ -155,6 +155,7 @@ CODES: Final[dict[str, Code]] = {
         "On this kind of compute a pod could not use the instance type's GPUs or its NVMe.",
         "choose another instance type",
     ),
+    "rule-unknown": Code("There is no lint rule of this name.", "`glowplug rules` lists them"),
     "missing-extra": Code("A part of glowplug is not installed.", ""),
     "integrity": Code("Bytes are not what their digest says.", "`glowplug cache verify --deep` finds what is damaged"),
     "bad-archive": Code(
