@@ -7,8 +7,10 @@ random digits, not the process id: in two pods that share a directory process id
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
+import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,6 +49,29 @@ def replacing(path: Path, *, mode: int = 0o644, durable: bool = True) -> Iterato
         raise
     if durable:
         sync_directory(path.parent)
+
+
+def rewrite(path: Path, data: bytes) -> None:
+    """Other bytes for a file that a person keeps: a symbolic link stays one, and what it leads to is replaced in one step. The mode
+    stays, and so do owner and group where this user may give files away. Further names of the file (hard links) keep the old
+    bytes. Editors do not wait for the disk, and neither does this.
+
+    Raises OSError with the name `path`, also for what is no regular file.
+    """
+    try:
+        target = path.resolve(strict=True)
+        old = target.stat()
+        if not stat.S_ISREG(old.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        with replacing(target, mode=stat.S_IMODE(old.st_mode), durable=False) as handle:
+            # The owner first, since giving a file away takes bits of its mode, which the process's mask may have taken too.
+            with contextlib.suppress(OSError):
+                os.fchown(handle.fileno(), old.st_uid, old.st_gid)
+            os.fchmod(handle.fileno(), stat.S_IMODE(old.st_mode))
+            handle.write(data)
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def sync_directory(path: Path) -> None:
