@@ -111,6 +111,7 @@ CODES: Final[dict[str, Code]] = {
     "bad-fingerprint": Code(
         "A fingerprint file lacks fields of the key.", "`glowplug fingerprint -o json -- COMMAND` prints a whole one"
     ),
+    "bad-yaml": Code("A manifest is no YAML, no UTF-8, or exceeds the limits on what is read.", ""),
     "bad-document": Code("A glowplug document is damaged or of another kind.", ""),
     "not-found": Code("What was asked for does not exist.", ""),
     "key-not-found": Code("No key of the domain begins with these digits.", "`glowplug cache ls` lists the keys"),

@@ -1,10 +1,20 @@
-"""A text and the places in it. Offsets count characters of `text`, as PyYAML's marks do; lines and columns begin at 1."""
+"""A text and the places in it. Offsets count characters of `text`; lines and columns begin at 1."""
 
 from __future__ import annotations
 
 import bisect
+import re
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
+
+from glowplug.core.errors import BadInputError
+
+LARGEST: Final = 64 << 20
+"""Bytes of one input: forty times a thousand Deployments."""
+
+_OTHER_ENCODINGS: Final = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
+_LINE_END: Final = re.compile(r"\r\n?|\n")
 
 
 @dataclass(frozen=True, order=True)
@@ -35,16 +45,8 @@ class Source:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        """YAML 1.1 as libyaml reads it ends lines at LF, CR, CRLF, NEL, LS and PS; editors count the first three."""
-        text = self.text
-        starts = [0]
-        at = 0
-        while at < len(text):
-            character = text[at]
-            at += 1
-            if character == "\n" or (character == "\r" and text[at : at + 1] != "\n"):
-                starts.append(at)
-        return starts
+        """Lines end at LF, CR and CRLF, as editors count; YAML 1.1's NEL, LS and PS are no line ends to a person."""
+        return [0, *(found.end() for found in _LINE_END.finditer(self.text))]
 
 
 @dataclass(frozen=True)
@@ -58,3 +60,19 @@ class Place:
     def text(self) -> str:
         """What stands there."""
         return self.source.cut(self.span)
+
+
+def read(name: str, data: bytes) -> Source:
+    """The bytes of a file as a source. Raises BadInputError for what is no UTF-8 or larger than 64 MiB."""
+    if len(data) > LARGEST:
+        raise BadInputError(f"{name} has {len(data)} bytes; {LARGEST} are the most", code="bad-yaml")
+    for mark, encoding in _OTHER_ENCODINGS:
+        if data.startswith(mark):
+            raise BadInputError(f"{name} is {encoding}", code="bad-yaml", hint="save it as UTF-8")
+    try:
+        return Source(name, data.decode())
+    except UnicodeDecodeError as error:
+        before = Source(name, data[: error.start].decode())
+        line, column = before.position(len(before.text))
+        message = f"{name}, line {line}, column {column}: byte 0x{data[error.start]:02x} is no UTF-8"
+        raise BadInputError(message, code="bad-yaml", hint="save it as UTF-8") from None
