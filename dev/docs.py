@@ -241,7 +241,42 @@ def _type(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     raise TypeError(f"no JSON Schema for {hint}")
 
 
-GENERATORS: Sequence[Callable[[], Pages]] = (errors, cache_key, command_line, schemas)
+def rules() -> Pages:
+    """docs/rules/: a page a rule, from the docstring of its module, and a table of them all."""
+    if not _exists("glowplug.lint.registry"):
+        return {}
+    from glowplug.lint import documentation, registry
+    from glowplug.lint.findings import page
+    from glowplug.lint.rule import AREAS
+
+    read = {name: documentation.read(one) for name, one in registry.RULES.items()}
+    pages = {}
+    table = ["# Rules of `glowplug lint`", "", _GENERATED.format(source="`src/glowplug/lint/rules/`")]
+    for area in AREAS:
+        package = importlib.import_module(f"glowplug.lint.rules.{area}")
+        table += [f"## {area}", "", inspect.getdoc(package) or "", "", "| rule | severity | finds |", "|---|---|---|"]
+        for name, one in registry.RULES.items():
+            if one.area != area:
+                continue
+            summary = read[name].summary.replace("|", "\\|")
+            table.append(f"| [`{name}`]({name}.md) | {one.severity.value} | {summary} |")
+            module = name.replace("-", "_")
+            head = [
+                f"# {name}",
+                "",
+                _GENERATED.format(source=f"`src/glowplug/lint/rules/{area}/{module}.py`"),
+                f"Severity: **{one.severity.value}** · Area: {area} · [All rules](README.md)",
+                "",
+            ]
+            pages[page(name)] = "\n".join(head) + "\n" + documentation.markdown(read[name])
+        table.append("")
+    table.append(
+        "How to run them, mend what they find, and live with it: [lint manifests](../howto/lint-manifests.md)."
+    )
+    return {"docs/rules/README.md": "\n".join(table) + "\n", **pages}
+
+
+GENERATORS: Sequence[Callable[[], Pages]] = (errors, cache_key, command_line, schemas, rules)
 
 
 def generate() -> dict[str, str]:
@@ -253,7 +288,7 @@ def generate() -> dict[str, str]:
 
 
 def stale(pages: Pages, root: Path = ROOT) -> dict[str, str]:
-    """The documents on disk that are not what the code says, each with the difference; schemas of nothing count too."""
+    """The documents on disk that are not what the code says, each with the difference; schemas and pages of nothing count too."""
     differences = {}
     for name, wanted in pages.items():
         path = root / name
@@ -261,7 +296,7 @@ def stale(pages: Pages, root: Path = ROOT) -> dict[str, str]:
         if present != wanted:
             lines = difflib.unified_diff(present.splitlines(), wanted.splitlines(), name, "generated", lineterm="", n=1)
             differences[name] = "\n".join(lines)
-    for path in sorted((root / "docs" / "schema").glob("*.json")):
+    for path in sorted([*(root / "docs" / "schema").glob("*.json"), *(root / "docs" / "rules").glob("*.md")]):
         name = path.relative_to(root).as_posix()
         if name not in pages:
             differences[name] = f"{name}: no document of this name exists"

@@ -32,8 +32,9 @@ class Output:
 
     form: str = "text"
 
-    def document(self, value: Any, text: Callable[[], str], *, styled: bool = False) -> None:
-        """Print a JSON value by the chosen form; `text` is called for form text only. `styled`: it has colours of its own."""
+    def document(self, value: Any, text: Callable[[], str], *, styled: bool = False, err: bool = False) -> None:
+        """Print a JSON value by the chosen form; `text` is called for form text only. `styled`: it has colours of its own. `err`: text goes
+        to stderr, where stdout holds something else."""
         if self.form == "json":
             click.echo(json_text(json.dumps(value, indent=2, ensure_ascii=False)))
         elif self.form == "yaml":
@@ -46,7 +47,7 @@ class Output:
         else:
             shown = text()
             if shown:
-                click.echo(_styled(shown) if styled else printable(shown), color=colour())
+                click.echo(_styled(shown) if styled else printable(shown), err=err, color=colour())
 
     def note(self, message: str) -> None:
         """A line for people, on stderr."""

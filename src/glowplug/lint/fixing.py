@@ -73,14 +73,14 @@ def fix(sources: Sequence[Source], options: Options | None = None, *, unsafe: bo
     return Fixed(now, replace(report, findings=left), dict(applied), still)
 
 
-def patched(finding: Finding) -> Mapping[str, str]:
-    """File → whole text after the finding's own fix, alone; {} where it has none or it cannot be written."""
+def patched(finding: Finding) -> tuple[tuple[Source, str], ...]:
+    """Each file with its whole text after the finding's own fix, alone; () where it has none or it cannot be written."""
     if finding.fix is None:
-        return {}
+        return ()
     try:
-        return {source.name: edit.apply(source, operations) for source, operations in _by_source([finding.fix])}
+        return tuple((source, edit.apply(source, operations)) for source, operations in _by_source([finding.fix]))
     except edit.CannotEditError:
-        return {}
+        return ()
 
 
 def _identity(finding: Finding) -> tuple[str, ...]:
