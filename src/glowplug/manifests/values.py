@@ -156,7 +156,17 @@ class Value:
         text = self.text
         if not 0 <= start <= end <= len(text):
             raise IndexError(f"no part {start}:{end} of a text of {len(text)} characters")
-        return scalars.part(self.source.text, span, self.node.style, text, start, end)
+        node = self.node
+        begin = scalars.simple(span, node.style, text)
+        if begin is not None:
+            return Span(begin + start, begin + end)
+        if not text:
+            # Null, or a block scalar without a line.
+            return Span(span.end, span.end) if node.style else Span(span.start, span.start)
+        if node.cache is None:
+            node.cache = (scalars.layout(self.source.text, span, node.end, node.style, text),)
+        (layout,) = node.cache
+        return layout.part(start, end) if layout else span
 
     def _key(self, node: Node) -> Value:
         return Value(self.source, node, self, None, self.document)
