@@ -1,0 +1,152 @@
+"""The pod asks for a GPU and does not tolerate the taint of GPU nodes.
+
+## What it does
+Looks at pods with an engine that ask for `nvidia.com/gpu`. Where NodePools on which the pod may land are among what
+was given, their taints decide: the rule speaks when every one of them has a taint that the pod does not tolerate.
+Where none is, it asks for a toleration of `nvidia.com/gpu:NoSchedule`, by which GPU nodes are kept free of other
+pods by convention.
+
+It says nothing on clusters that add the toleration themselves (GKE), and for pods that are bound to a node by name.
+
+## Why is this bad
+The pod stays Pending: "had untolerated taint {nvidia.com/gpu: true}". Karpenter and EKS Auto Mode do not even buy a
+node for it. Kubernetes adds the toleration only where the admission plugin ExtendedResourceToleration is on, and on
+EKS it is not.
+
+## Example
+```yaml
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: vllm
+spec:
+  selector:
+    matchLabels: {app: vllm}
+  template:
+    metadata:
+      labels: {app: vllm}
+    spec:
+      serviceAccountName: model-reader
+      containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.21.0
+          command: [vllm, serve]
+          args: ["s3://models/llama"]
+          resources:
+            limits:
+              nvidia.com/gpu: 1
+```
+Finds `1` in line 20.
+
+## Use instead
+```yaml
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: vllm
+spec:
+  selector:
+    matchLabels: {app: vllm}
+  template:
+    metadata:
+      labels: {app: vllm}
+    spec:
+      serviceAccountName: model-reader
+      tolerations:
+        - key: nvidia.com/gpu
+          operator: Exists
+          effect: NoSchedule
+      containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.21.0
+          command: [vllm, serve]
+          args: ["s3://models/llama"]
+          resources:
+            limits:
+              nvidia.com/gpu: 1
+```
+
+## Fix safety
+The toleration of `nvidia.com/gpu` is added, which is safe: it only lets the pod onto more nodes, and it needs a GPU
+anyway. A toleration of another taint is unsafe, since that taint may be there to keep this very pod off.
+
+## Source
+The AWS guide "Accelerate model loading on Amazon EKS", its Deployment; EKS user guide, GPU workloads with Auto
+Mode; Kubernetes, admission plugin ExtendedResourceToleration.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from glowplug.lint.rule import Fix, Problem, Rule, Severity
+from glowplug.lint.rules.kubernetes import parallel, selection, taints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from glowplug.lint.rules.kubernetes.taints import Taint
+    from glowplug.lint.view import Workload
+    from glowplug.manifests.values import Value
+
+_CONVENTION: Final = {"key": taints.GPU, "operator": "Exists", "effect": "NoSchedule"}
+# Who selects by these labels is on another cloud, whose clusters tolerate for the pod or taint otherwise.
+_OTHER_CLOUDS: Final = (
+    "cloud.google.com/",
+    "kubernetes.azure.com/",
+    "agentpool",
+    "accelerator",
+    "oci.oraclecloud.com/",
+)
+
+
+def _check(workload: Workload) -> Iterator[Problem]:
+    at = workload.container.value.get("resources", "limits", parallel.GPU)
+    if at is None or not parallel.asked(workload.container) or workload.spec.get("nodeName") is not None:
+        return
+    if workload.nodes:
+        yield from _against_pools(workload, at)
+    elif not taints.tolerates_key(workload.spec, taints.GPU) and not _on_another_cloud(workload.spec):
+        yield Problem(
+            at,
+            f"the pod asks for {parallel.GPU} and does not tolerate the taint {parallel.GPU}:NoSchedule, which GPU nodes have by "
+            "convention",
+            "tolerate it; where your GPU nodes have no taint, ignore this rule",
+            Fix(f"tolerate {parallel.GPU}", taints.add(workload.spec, dict(_CONVENTION))),
+        )
+
+
+def _against_pools(workload: Workload, at: Value) -> Iterator[Problem]:
+    missing: list[tuple[str, tuple[Taint, ...]]] = []
+    for node in workload.nodes:
+        found = tuple(taint for taint in taints.lasting(node) if not taints.tolerated(taint, workload.spec))
+        if not found:
+            return
+        missing.append((node.pool.name, found))
+    name, first = missing[0]
+    wanted = list({taint.key: taint for _, found in missing[:1] for taint in found}.values())
+    yield Problem(
+        at,
+        f"the pod does not tolerate {' and '.join(taint.written for taint in first)}, taints of the NodePool {name}"
+        if len(first) > 1
+        else f"the pod does not tolerate {first[0].written}, a taint of the NodePool {name}",
+        "tolerate it: no node is bought for the pod, and it stays Pending",
+        Fix(
+            f"tolerate {', '.join(taint.key for taint in wanted)}",
+            taints.add(workload.spec, *(taints.toleration(taint) for taint in wanted)),
+            safe=all(taint.key == taints.GPU for taint in wanted),
+        ),
+    )
+
+
+def _on_another_cloud(pod: Value) -> bool:
+    return any(term.key.startswith(_OTHER_CLOUDS) for term in selection.required(pod))
+
+
+RULE = Rule(
+    name="gpu-toleration-missing",
+    area="kubernetes",
+    severity=Severity.WARNING,
+    documentation=__doc__,
+    workload=_check,
+)

@@ -1,0 +1,135 @@
+"""The startup probe gives up before a cold start can be over.
+
+## What it does
+Adds up what the startup probe allows, `initialDelaySeconds + periodSeconds × failureThreshold`, and compares it
+with one and a half times the cold start that `glowplug plan` estimates: the weights at half the speed of the
+slowest path planned for, 80 s of compiling, 60 s for everything else.
+
+What is not known makes the estimate smaller. Without a size (`--size 67GB`, or the annotation
+`glowplug.dev/weights: 67GB`) the weights count for nothing, and 210 s are asked for: 140 s for compiling and the
+engine's own start, and half of that again. With `--enforce-eager` it is 90 s. Without a machine it is the fastest
+that has so many GPUs. A warm start is shorter, but nothing makes sure of one: the first pod of a new node, of a new
+version and after a lost cache starts cold.
+
+It looks at probes that the engine itself answers (HTTP or TCP on its port), on pods that ask for a GPU.
+
+## Why is this bad
+kubelet ends the container when the probe gives up, and the next start begins as cold as this one: the pod never
+gets ready, and it looks like a broken model. It shows only on new nodes, that is, when one scales up.
+
+## Example
+```yaml
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: vllm
+spec:
+  selector:
+    matchLabels: {app: vllm}
+  template:
+    metadata:
+      labels: {app: vllm}
+    spec:
+      serviceAccountName: model-reader
+      tolerations:
+        - {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}
+      containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.21.0
+          command: [vllm, serve]
+          args: ["s3://models/llama"]
+          resources:
+            limits:
+              nvidia.com/gpu: 1
+          startupProbe:
+            httpGet: {path: /health, port: 8000}
+            periodSeconds: 10
+            failureThreshold: 12
+```
+Finds `12`.
+
+## Use instead
+```yaml
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: vllm
+spec:
+  selector:
+    matchLabels: {app: vllm}
+  template:
+    metadata:
+      labels: {app: vllm}
+    spec:
+      serviceAccountName: model-reader
+      tolerations:
+        - {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}
+      containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.21.0
+          command: [vllm, serve]
+          args: ["s3://models/llama"]
+          resources:
+            limits:
+              nvidia.com/gpu: 1
+          startupProbe:
+            httpGet: {path: /health, port: 8000}
+            periodSeconds: 10
+            failureThreshold: 63
+```
+
+## Fix safety
+`failureThreshold` is raised to what `glowplug render` would allow, never less than the 630 s of the AWS guide.
+Safe: a longer probe ends no pod that a shorter one keeps, it only brings the news of a broken one later.
+
+## Source
+The AWS guide "Accelerate model loading on Amazon EKS" (startup probe of 630 s; compiling 53 to 80 s without a
+cache); glowplug's limits `guide.compile_seconds_max` and `plan.init_seconds`; Kubernetes, Configure Liveness,
+Readiness and Startup Probes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from glowplug.lint.rule import Fix, Problem, Rule, Severity
+from glowplug.lint.rules.kubernetes import cold, parallel
+from glowplug.manifests.edit import Put
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from glowplug.lint.view import Workload
+
+
+def _check(workload: Workload) -> Iterator[Problem]:
+    probe = workload.container.value.get("startupProbe")
+    if probe is None or not probe.is_mapping or not parallel.asked(workload.container):
+        return
+    allowed = cold.allowed(probe)
+    if allowed is None or not cold.asks_engine(workload, probe):
+        return
+    estimate = cold.estimate(workload)
+    if allowed.seconds >= cold.MARGIN * estimate.seconds:
+        return
+    tries = math.ceil((estimate.startup - allowed.delay) / allowed.period)
+    yield Problem(
+        probe.get("failureThreshold") or workload.container.value.key("startupProbe") or probe,
+        f"the startup probe allows {allowed.seconds} s ({allowed.written}); a cold start takes about {estimate.seconds:.0f} s "
+        f"({estimate.words}) and is to have half of that again, {cold.MARGIN * estimate.seconds:.0f} s",
+        f"set failureThreshold: {tries}",
+        Fix(
+            f"set failureThreshold to {tries}",
+            (Put(probe, "failureThreshold", tries, after="periodSeconds"),),
+        ),
+    )
+
+
+RULE = Rule(
+    name="startup-probe-too-short",
+    area="kubernetes",
+    severity=Severity.ERROR,
+    documentation=__doc__,
+    workload=_check,
+)
