@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Callable, Final, Optional
 
 from glowplug.engines.adapter import Invocation
 from glowplug.engines.shell import OpaqueError, follow
+from glowplug.engines.written import Written, hosted, hull, instead, joined, spot_of, standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,22 +72,44 @@ def resolve_references(words: Sequence[str], environ: Mapping[str, str]) -> tupl
     `$`.
     """
 
-    def replace(match: re.Match[str]) -> str:
-        if match.group(1) is None:
-            return "$"
-        return environ.get(match.group(1), match.group())
-
-    return tuple(_REFERENCE.sub(replace, word) for word in words)
+    return tuple(_resolved(word, environ) if "$" in word else word for word in words)
 
 
-def see_through(argv: Sequence[str], environ: Mapping[str, str]) -> Invocation:
-    """The invocation that a command line ends in. Raises nothing; what cannot be followed has `opaque` set."""
+def _resolved(word: str, environ: Mapping[str, str]) -> str:
+    parts: list[str] = []
+    done = 0
+    for match in _REFERENCE.finditer(word):
+        start, end = match.span()
+        parts += [word[done:start], _replacement(word, match, environ)]
+        done = end
+    return joined((*parts, word[done:]))
+
+
+def _replacement(word: str, match: re.Match[str], environ: Mapping[str, str]) -> str:
+    start, end = match.span()
+    if match.group(1) is None:
+        return instead("$", word, start, end)
+    value = environ.get(match.group(1))
+    if value is None:
+        return word[start:end]
+    if not isinstance(word, Written):
+        return value
+    around = hull(word.between(start, end))
+    return hosted(value, around) if around else value
+
+
+def see_through(argv: Sequence[str], environ: Mapping[str, str], *, pass_others: bool = False) -> Invocation:
+    """The invocation that a command line ends in. Raises nothing; what cannot be followed has `opaque` set.
+
+    `pass_others`: a script may run other programs to their end before the last one (`pip install x && …`). They can
+    change neither its words nor its variables, but what it compiles.
+    """
     words, variables = list(argv), dict(environ)
     try:
         for _ in range(_DEPTH):
             if not words or not words[0]:
                 raise OpaqueError("no program to start")
-            peeled = _peel(words, variables)
+            peeled = _peel(words, variables, pass_others)
             if peeled is None:
                 return Invocation(tuple(words), variables)
             words, variables = peeled
@@ -133,7 +156,7 @@ def _base(word: str) -> str:
     return word.rpartition("/")[2]
 
 
-def _peel(words: list[str], variables: dict[str, str]) -> _Peeled:
+def _peel(words: list[str], variables: dict[str, str], pass_others: bool) -> _Peeled:
     """One wrapper off, None when there is none left."""
     name = _base(words[0])
     special: Callable[[list[str], dict[str, str]], _Peeled] | None = {
@@ -147,7 +170,7 @@ def _peel(words: list[str], variables: dict[str, str]) -> _Peeled:
     if special:
         return special(words, variables)
     if name in _SHELLS:
-        return _peel_shell(words, variables)
+        return _peel_shell(words, variables, pass_others)
     if name in _WRAPPERS:
         return _peel_options(words, *_WRAPPERS[name]), variables
     program = python_program(words)
@@ -222,12 +245,14 @@ def _split(text: str) -> list[str]:
     if "$" in text:
         raise OpaqueError("env -S with variables")
     try:
-        return shlex.split(text)
+        words = shlex.split(text)
     except ValueError:
         raise OpaqueError("an unbalanced quote") from None
+    spot = spot_of(text)
+    return [standing(word, spot._replace(shared=True)) for word in words] if spot else words
 
 
-def _peel_shell(words: list[str], variables: dict[str, str]) -> _Peeled:
+def _peel_shell(words: list[str], variables: dict[str, str], pass_others: bool) -> _Peeled:
     place = 1
     script: str | None = None
     wants_script = False
@@ -253,7 +278,7 @@ def _peel_shell(words: list[str], variables: dict[str, str]) -> _Peeled:
     if _base(zero) == "glowplug" and script.rstrip().endswith(_LAUNCHER_TAIL):
         # Our own launcher's wrapping in a pod: whatever it does first, it ends in the original command.
         return arguments, variables
-    straight = follow(script, zero, arguments, variables)
+    straight = follow(script, zero, arguments, variables, pass_others=pass_others)
     return list(straight.words), dict(straight.environ)
 
 

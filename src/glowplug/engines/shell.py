@@ -4,13 +4,17 @@ Pods start engines through one-line shell scripts (`set -e; export A=b; exec vll
 straight lines that can be followed without running them: quotes, continuation lines, `$VAR`, `${VAR:-x}`, `"$@"`.
 Anything whose outcome depends on running something (substitution, conditions, loops, other files) raises
 `OpaqueError` with the reason: a guess would become a wrong key.
+
+A script that is `Written` gives words that know where they stand in it.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Optional
+
+from glowplug.engines.written import Spot, Written, hull, instead, joined, standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,6 +65,7 @@ class Word:
 
     pieces: tuple[tuple[str, str, bool], ...]
     """(kind, text, quoted) with kind `text` or `ref`."""
+    spot: Optional[Spot] = None
 
     @property
     def plain(self) -> bool:
@@ -82,11 +87,16 @@ class Word:
 class _Lexer:
     """Splits a script into words and operators. Mutable, lives for one call of `_tokens`."""
 
-    script: str
+    source: str
     at: int = 0
     tokens: list[Word | str] = field(default_factory=list)
     pieces: list[tuple[str, str, bool]] = field(default_factory=list)
     open: bool = False
+    begin: int = 0
+
+    def __post_init__(self) -> None:
+        # Looked at character by character, of which a plain string makes less fuss.
+        self.script: str = str(self.source)
 
     def run(self) -> list[Word | str]:
         while self.at < len(self.script):
@@ -96,11 +106,20 @@ class _Lexer:
 
     def _close(self) -> None:
         if self.open:
-            self.tokens.append(Word(tuple(self.pieces)))
+            self.tokens.append(Word(tuple(self.pieces), self._spot()))
         self.pieces, self.open = [], False
 
+    def _spot(self) -> Optional[Spot]:
+        if not isinstance(self.source, Written):
+            return None
+        around = hull(self.source.between(self.begin, self.at))
+        return Spot(around) if around else None
+
+    def _open(self) -> None:
+        if not self.open:
+            self.open, self.begin = True, self.at
+
     def _add(self, kind: str, text: str, *, quoted: bool) -> None:
-        self.open = True
         self.pieces.append((kind, text, quoted))
 
     def _step(self) -> None:
@@ -115,6 +134,7 @@ class _Lexer:
             end = script.find("\n", at)
             self.at = len(script) if end < 0 else end
         elif character in "\\'\"$`":
+            self._open()
             self._quoting(character)
         else:
             self._operator_or_text()
@@ -134,14 +154,14 @@ class _Lexer:
     def _escape(self) -> None:
         if self.at + 1 >= len(self.script):
             raise OpaqueError("a backslash at the end of the script")
-        self._add("text", self.script[self.at + 1], quoted=True)
+        self._add("text", instead(self.script[self.at + 1], self.source, self.at, self.at + 2), quoted=True)
         self.at += 2
 
     def _single_quotes(self) -> None:
         end = self.script.find("'", self.at + 1)
         if end < 0:
             raise OpaqueError("an unbalanced quote")
-        self._add("text", self.script[self.at + 1 : end], quoted=True)
+        self._add("text", self.source[self.at + 1 : end], quoted=True)
         self.at = end + 1
 
     def _operator_or_text(self) -> None:
@@ -154,40 +174,44 @@ class _Lexer:
                 self.at += len(operator)
                 return
         start = self.at
+        self._open()
         while self.at < len(self.script) and self.script[self.at] not in " \t\r\n\\'\"$`;&|()<>":
             self.at += 1
-        self._add("text", self.script[start : self.at], quoted=False)
+        self._add("text", self.source[start : self.at], quoted=False)
 
     def _is_descriptor(self) -> bool:
         """Whether the word so far is a bare number, which right before a redirection is its file descriptor."""
         return len(self.pieces) == 1 and self.pieces[0][1].isdigit() and not self.pieces[0][2]
 
     def _double_quotes(self) -> None:
-        self.open = True
         self._add("text", "", quoted=True)
         self.at += 1
-        text = ""
+        start = self.at
         while True:
             if self.at >= len(self.script):
                 raise OpaqueError("an unbalanced quote")
             character = self.script[self.at]
+            if character in '"\\$`':
+                self._add("text", self.source[start : self.at], quoted=True)
             if character == '"':
                 self.at += 1
-                break
+                return
             if character == "\\" and self.at + 1 < len(self.script):
-                following = self.script[self.at + 1]
-                text += "" if following == "\n" else following if following in '$`"\\' else "\\" + following
-                self.at += 2
+                self._quoted_escape()
             elif character == "$":
-                self._add("text", text, quoted=True)
-                text = ""
                 self._reference(quoted=True)
             elif character == "`":
                 raise OpaqueError("a command substitution")
             else:
-                text += character
                 self.at += 1
-        self._add("text", text, quoted=True)
+                continue
+            start = self.at
+
+    def _quoted_escape(self) -> None:
+        following = self.script[self.at + 1]
+        text = "" if following == "\n" else following if following in '$`"\\' else "\\" + following
+        self._add("text", instead(text, self.source, self.at, self.at + 2), quoted=True)
+        self.at += 2
 
     def _reference(self, *, quoted: bool) -> None:
         script, at = self.script, self.at + 1
@@ -198,7 +222,7 @@ class _Lexer:
             end = script.find("}", at)
             if end < 0:
                 raise OpaqueError("an unbalanced brace")
-            self._add("ref", script[at + 1 : end], quoted=quoted)
+            self._add("ref", self.source[at + 1 : end], quoted=quoted)
             self.at = end + 1
             return
         if following in ("'", '"') and not quoted:
@@ -223,14 +247,19 @@ class Straight:
     environ: Mapping[str, str]
 
 
-def follow(script: str, zero: str, arguments: Sequence[str], environ: Mapping[str, str]) -> Straight:
-    """The last command of a script, with everything before it taken into account. Raises OpaqueError."""
+def follow(
+    script: str, zero: str, arguments: Sequence[str], environ: Mapping[str, str], *, pass_others: bool = False
+) -> Straight:
+    """The last command of a script, with everything before it taken into account. Raises OpaqueError.
+
+    `pass_others`: programs before the last one are let pass.
+    """
     state = _State(dict(environ), dict(environ), zero, list(arguments))
     commands = _commands(_Lexer(script).run())
     if not commands:
         raise OpaqueError("an empty script")
     for command in commands[:-1]:
-        if state.execute(command, last=False) is not None:
+        if state.execute(command, last=False) is not None and not (pass_others and command[0].raw != "exec"):
             raise OpaqueError("more than one program")
     words = state.execute(commands[-1], last=True)
     if words is None:
@@ -318,7 +347,7 @@ class _State:
             if match is None:
                 return found, command[place:]
             pieces = (("text", text[match.end() :], False), *word.pieces[1:])
-            value = "".join(self._piece(*piece) for piece in pieces)
+            value = joined(self._piece(*piece) for piece in pieces)
             found.append((match.group(1), value))
         return found, ()
 
@@ -330,7 +359,7 @@ class _State:
     def _builtin(self, words: list[str], rest: Sequence[Word]) -> bool:
         if words[0] == "export":
             for word in rest[1:]:
-                self._export("".join(self._piece(*piece) for piece in word.pieces))
+                self._export(joined(self._piece(*piece) for piece in word.pieces))
             return True
         if words[0] == "unset":
             for name in words[1:]:
@@ -374,7 +403,7 @@ class _State:
             current = value if current is None else current + value
         if current is not None:
             fields.append(current)
-        return fields
+        return _placed(fields, word.spot) if word.spot else fields
 
     def _piece(self, kind: str, text: str, _: bool) -> str:
         return text if kind == "text" else self._value(text)
@@ -414,6 +443,12 @@ def _with_default(reference: str, rest: str, value: str | None) -> str:
     raise OpaqueError(f"${{{reference}}}")
 
 
+def _placed(fields: Sequence[str], spot: Spot) -> list[str]:
+    """The words that came of one word of the script. An argument that came through whole keeps the place it has."""
+    spot = spot._replace(shared=len(fields) > 1)
+    return [field if isinstance(field, Written) and field.spot else standing(field, spot) for field in fields]
+
+
 def _braces(text: str) -> bool:
     return bool(re.search(r"\{[^{}]*(?:,|\.\.)[^{}]*\}", text))
 
@@ -422,10 +457,10 @@ def _splice(fields: list[str], current: str | None, arguments: Sequence[str]) ->
     if not arguments:
         return current
     first, *others = arguments
-    joined = (current or "") + first
+    begun = current + first if current else first
     if not others:
-        return joined
-    fields.append(joined)
+        return begun
+    fields.append(begun)
     fields.extend(others[:-1])
     return others[-1]
 
@@ -440,7 +475,7 @@ def _split_into(fields: list[str], current: str | None, value: str) -> str | Non
     if not parts:
         return current
     first, *others = parts
-    current = (current or "") + first
+    current = current + first if current else first
     for part in others:
         fields.append(current)
         current = part

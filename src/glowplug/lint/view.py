@@ -6,8 +6,13 @@ marked `known=False`, and a rule that would need it says nothing: a variable fro
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from glowplug.lint.quantities import quantity
+from glowplug.manifests.recipe import MODE_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +21,16 @@ if TYPE_CHECKING:
     from glowplug.catalog.instances import Instance
     from glowplug.manifests.source import Place
     from glowplug.manifests.values import Value
+
+
+# The directory, or one below it: (variable, what it adds to the root). None: its parent.
+_CACHE_VARIABLES: Final[tuple[tuple[str, str | None], ...]] = (
+    ("GLOWPLUG_CACHE_ROOT", ""),
+    ("VLLM_CACHE_ROOT", "vllm"),
+    ("XDG_CACHE_HOME", ""),
+    ("TORCHINDUCTOR_CACHE_DIR", None),
+    ("TRITON_CACHE_DIR", None),
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +68,7 @@ class Variable:
     origin: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Environment:
     """Variables of a container, in their order, the last of a name winning. `whole` is False where an `envFrom` cannot be looked
     into: then a variable that is not here may still be there."""
@@ -106,6 +121,8 @@ class Option:
     """Index of its first word in `Engine.words`, -1 where it is not a word there."""
     count: int = 1
     """How many words it takes: 1 for `--a=b` and flags, 2 for `--a b`."""
+    dotted: tuple[Option, ...] = ()
+    """For JSON given by keys (`--a.b=1`): those options, in order; `value` is then all of them as JSON."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +137,13 @@ class Word:
     end: int
     alone: bool
     known: bool = True
+    shared: bool = False
+    """Whether other words stand at the same place (an unquoted `$FLAGS`), so that it cannot be changed alone."""
+    written: str = field(default="", repr=False, compare=False)
+    """The text again, each character with the place it comes from (`engines/written.py`)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Engine:
     """The engine in a container. `name` is vllm, sglang or tensorrt-llm; `version` that of the image's tag where it says one, ""
     where not. `words` are those after the program (`serve` included out: the engine's own arguments), `options` by name, the
@@ -135,6 +156,8 @@ class Engine:
     options: Mapping[str, Option]
     model: Option | None
     opaque: str = ""
+    whole: bool = True
+    """False where options may be given that are not here: by a ServingRuntime, a file that is not in the input, a reference."""
 
     def option(self, *names: str) -> Option | None:
         """The first of these options that is given."""
@@ -151,11 +174,11 @@ class Engine:
         return found is not None and (found.value or "true").lower() in ("true", "1", "yes", "on")
 
     def lacks(self, *names: str) -> bool:
-        """Whether none of these options is certainly given."""
-        return not self.opaque and not any(name in self.options for name in names)
+        """Whether certainly none of these options is given."""
+        return self.whole and not self.opaque and not any(name in self.options for name in names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Container:
     """One container. `image` None where it is not written (KServe's runtime gives it)."""
 
@@ -168,11 +191,20 @@ class Container:
 
     def mount_of(self, path: str) -> Mount | None:
         """The mount that an absolute path lies in: the longest that is a prefix of it by whole parts."""
-        raise NotImplementedError
+        parts = _parts(path)
+        if parts is None:
+            return None
+        best: tuple[int, Mount | None] = (-1, None)
+        for mount in self.mounts:
+            prefix = _parts(mount.path)
+            if prefix is not None and len(prefix) > best[0] and parts[: len(prefix)] == prefix:
+                best = (len(prefix), mount)
+        return best[1]
 
     def quantity(self, kind: str, name: str) -> int | None:
         """`resources.<kind>.<name>` as a whole number (bytes, GPUs; CPU in millicores), None where it is missing or no quantity."""
-        raise NotImplementedError
+        found = self.value.get("resources", kind, name)
+        return quantity(found.text, milli=name == "cpu") if found is not None else None
 
 
 @dataclass(frozen=True)
@@ -185,7 +217,7 @@ class Machine:
     """What says so: a node selector's value, a NodePool's requirement."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Workload:
     """A pod with an engine. `template` has `metadata` and `spec` (the object itself for a Pod). `nodes` are the NodePools of the
     input that it may land on; `machines` what is known of where it runs, () for nothing. `compute` is karpenter, auto-mode,
@@ -209,15 +241,24 @@ class Workload:
     @property
     def mode(self) -> str:
         """The label glowplug.dev/mode of the pod: direct, node, or "" ."""
-        raise NotImplementedError
+        label = self.template.get("metadata", "labels", MODE_LABEL)
+        return label.text if label is not None else ""
 
     @property
     def cache_root(self) -> str | None:
         """The directory that the pod keeps compile caches in: where its cache variables or glowplug's point; None when unknown."""
-        raise NotImplementedError
+        environment = self.container.environment
+        for name, below in _CACHE_VARIABLES:
+            variable = environment.get(name)
+            if variable is None or variable.value == "":
+                continue
+            if variable.value is None or not variable.value.startswith("/"):
+                return None
+            return _root(variable.value, below)
+        return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Node:
     """A NodePool with its node class where the input has it. `requirements` by label key."""
 
@@ -228,14 +269,16 @@ class Node:
     machines: tuple[Machine, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Manifests:
-    """All that was given: objects by kind, workloads, nodes, and what could not be read. `compute` is --compute, "" when not given."""
+    """All that was given: objects, workloads, nodes, and what was skipped. `compute` is --compute, "" when not given."""
 
     objects: tuple[Object, ...]
     workloads: tuple[Workload, ...]
     nodes: tuple[Node, ...]
     compute: str = ""
+    skipped: tuple[str, ...] = ()
+    """What could not be looked at, in sentences."""
 
     def of_kind(self, *kinds: str) -> tuple[Object, ...]:
         """The objects of these kinds."""
@@ -243,7 +286,17 @@ class Manifests:
 
     def named(self, kind: str, name: str, namespace: str = "") -> Object | None:
         """The object of that name; an empty namespace on either side is any."""
-        raise NotImplementedError
+        for one in self._by_name.get((kind, name), ()):
+            if not namespace or not one.namespace or one.namespace == namespace:
+                return one
+        return None
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[str, str], list[Object]]:
+        found: dict[tuple[str, str], list[Object]] = {}
+        for one in self.objects:
+            found.setdefault((one.kind, one.name), []).append(one)
+        return found
 
 
 @dataclass(frozen=True)
@@ -257,3 +310,16 @@ class JsonPart:
     value: Value
     start: int
     end: int
+
+
+def _parts(path: str) -> list[str] | None:
+    """The parts of an absolute path, normalised; None for another."""
+    if not path.startswith("/"):
+        return None
+    return [part for part in posixpath.normpath(path).split("/") if part]
+
+
+def _root(path: str, below: str | None) -> str:
+    path = "/" + posixpath.normpath(path).lstrip("/")
+    parent, _, last = path.rpartition("/")
+    return (parent or "/") if below is None or last == below else path

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ReadText = Callable[[str], str]
 
 _PACKAGE: Final = "glowplug.engines.vllm"
-_DOTTED: Final = re.compile(r"--?[A-Za-z][^.=]*\.")
+DOTTED: Final = re.compile(r"--?[A-Za-z][^.=]*\.")
 _HUMAN: Final = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
 _DECIMAL: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -91,6 +91,26 @@ def _options() -> _Options:
         for alias in row["aliases"].split():
             aliases[alias] = name
     return _Options(rows, aliases)
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """What a word names: an option with dashes, how many words it takes (as in options.csv), and whether it is its `--no-` form."""
+
+    name: str
+    takes: str
+    off: bool = False
+
+
+@functools.lru_cache(maxsize=4096)
+def spelling(word: str) -> Optional[Spelling]:
+    """The option that a word without its `=value` names, None for one that the table does not have."""
+    name = _options().find(word.replace("_", "-") if word.startswith("--") else word)
+    if name is None:
+        return None
+    if name.startswith("no-") and name not in _options().rows:
+        return Spelling(name[3:], "switch", off=True)
+    return Spelling(name, _options().rows[name]["takes"])
 
 
 def parse(words: Sequence[str], read_text: ReadText) -> Arguments:
@@ -170,7 +190,7 @@ def _dotted(words: Sequence[str]) -> list[str]:
         word = words[place]
         place += 1
         name, equals, value = word.partition("=")
-        if not _DOTTED.match(name):
+        if not DOTTED.match(name):
             kept.append(word)
             continue
         if not equals:
@@ -181,13 +201,14 @@ def _dotted(words: Sequence[str]) -> list[str]:
         if name.endswith("+"):
             name, value = name[:-1], json.dumps(value.split(","))
         option, *keys = name.split(".")
-        _merge(found.setdefault(option, {}), keys, _json_or_text(value))
+        merge(found.setdefault(option, {}), keys, json_or_text(value))
     for option, document in found.items():
         kept += [option, json.dumps(document)]
     return kept
 
 
-def _merge(target: dict[str, Any], keys: Sequence[str], value: object) -> None:
+def merge(target: dict[str, Any], keys: Sequence[str], value: object) -> None:
+    """Adds what `--option.a.b=value` says to the option's object."""
     for key in keys[:-1]:
         inner = target.get(key)
         if not isinstance(inner, dict):
@@ -203,7 +224,8 @@ def _merge(target: dict[str, Any], keys: Sequence[str], value: object) -> None:
         target[last] = value
 
 
-def _json_or_text(text: str) -> object:
+def json_or_text(text: str) -> object:
+    """The value of a dotted key."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -263,32 +285,33 @@ class _Reader:
         self.values[name] = ",".join(normalise(name, row["type"], item) for item in given) if given else "true"
 
     def _optional(self) -> list[str]:
-        if self.place >= len(self.words) or _is_option(self.words[self.place]):
+        if self.place >= len(self.words) or is_option(self.words[self.place]):
             return []
         self.place += 1
         return [self.words[self.place - 1]]
 
     def _one(self, spelled: str) -> list[str]:
-        if self.place >= len(self.words) or _is_option(self.words[self.place]):
+        if self.place >= len(self.words) or is_option(self.words[self.place]):
             raise UsageError(f"{spelled} needs a value")
         self.place += 1
         return [self.words[self.place - 1]]
 
     def _following(self) -> list[str]:
         start = self.place
-        while self.place < len(self.words) and not _is_option(self.words[self.place]):
+        while self.place < len(self.words) and not is_option(self.words[self.place]):
             self.place += 1
         return list(self.words[start : self.place])
 
     def _unknown(self, name: str, value: Optional[str]) -> None:
-        if value is None and self.place < len(self.words) and not _is_option(self.words[self.place]):
+        if value is None and self.place < len(self.words) and not is_option(self.words[self.place]):
             value = self.words[self.place]
             self.place += 1
             self.after_unknown.append((name, value))
         self.values[name] = "true" if value is None else value
 
 
-def _is_option(word: str) -> bool:
+def is_option(word: str) -> bool:
+    """Whether argparse takes a word for an option and not for a value."""
     return word.startswith("-") and len(word) > 1 and not _is_number(word)
 
 

@@ -53,7 +53,7 @@ def read(invocation: Invocation, read_text: ReadText) -> Optional[Launch]:
     """The launch that an invocation describes, None when it is not a vLLM server. Raises UsageError for what vLLM
     refuses.
     """
-    words = _server_words(invocation.argv)
+    words = server_words(invocation.argv)
     if words is None or _NOT_A_START.intersection(words):
         return None
     arguments = parse(words, read_text)
@@ -76,7 +76,7 @@ def read(invocation: Invocation, read_text: ReadText) -> Optional[Launch]:
     )
 
 
-def _server_words(argv: Sequence[str]) -> Optional[Sequence[str]]:
+def server_words(argv: Sequence[str]) -> Optional[Sequence[str]]:
     """The words after `vllm serve`, or after the server's module; None for anything else."""
     if not argv:
         return None

@@ -1,0 +1,89 @@
+"""`--config FILE` of an engine, where the file is a key of a ConfigMap that is among the objects."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from typing import TYPE_CHECKING, Final
+
+from glowplug.core.errors import UsageError
+from glowplug.engines.vllm import arguments, config_file
+from glowplug.lint.view import Option
+from glowplug.manifests.source import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from glowplug.lint.view import Container, Mount, Object
+    from glowplug.manifests.values import Value
+
+_KEY: Final = re.compile(r"""(?m)^(["']?)([\w.-]+)\1[ \t]*:[ \t]*(.*?)[ \t]*\r?$""")
+
+
+def options_of(
+    engine: str, given: Option, container: Container, config_map: Callable[[str], Object | None]
+) -> Mapping[str, Option] | None:
+    """The options of the file, None where it cannot be read."""
+    path = given.value
+    mount = container.mount_of(path) if path else None
+    value = _file(path, mount, config_map) if path and mount is not None else None
+    if value is None or value.is_mapping or value.is_sequence:
+        return None
+    try:
+        found = config_file.parse(value.text, given.value or "")
+    except UsageError:
+        return None
+    marks = {match.group(2): match for match in _KEY.finditer(value.text)}
+    options: dict[str, Option] = {}
+    for key, one in found.items():
+        mark = marks.get(key)
+        option = _option(engine, key, one, value, mark) if mark is not None else None
+        if option is None:
+            return None
+        options[option.name] = option
+    return options
+
+
+def _file(path: str, mount: Mount, config_map: Callable[[str], Object | None]) -> Value | None:
+    if mount.volume is None or mount.kind != "configMap":
+        return None
+    name = mount.volume.get("configMap", "name")
+    configured = config_map(name.text) if name is not None else None
+    below = posixpath.relpath(posixpath.normpath(path), posixpath.normpath(mount.path))
+    inner = mount.value.get("subPath")
+    key = (inner.text if below == "." else posixpath.join(inner.text, below)) if inner is not None else below
+    if configured is None:
+        return None
+    items = mount.volume.get("configMap", "items")
+    for item in items.elements() if items is not None else ():
+        as_path, as_key = item.get("path"), item.get("key")
+        if as_path is not None and as_key is not None and posixpath.normpath(as_path.text) == key:
+            return configured.value.get("data", as_key.text)
+    return configured.value.get("data", key) if items is None else None
+
+
+def _option(engine: str, key: str, given: config_file.Value, value: Value, mark: re.Match[str]) -> Option | None:
+    spelled = arguments.spelling(f"--{key}") if engine == "vllm" else None
+    name = spelled.name if spelled else key.replace("_", "-")
+    name_at = Place(value.source, value.part(mark.start(2), mark.end(2)))
+    start, end = mark.span(3)
+    # A list or mapping on lines of its own: then the key is what can be pointed at.
+    at = Place(value.source, value.part(start, end)) if end > start else name_at
+    flag = isinstance(given, bool)
+    text = _text(given)
+    if given is None:
+        return None
+    if spelled and spelled.off:
+        text = "false"
+    return Option(name, text, at, name_at, flag=flag)
+
+
+def _text(given: config_file.Value) -> str:
+    if isinstance(given, bool):
+        return "" if given else "false"
+    if isinstance(given, dict):
+        return json.dumps(given)
+    if isinstance(given, list):
+        return ",".join(str(one) for one in given)
+    return str(given)
