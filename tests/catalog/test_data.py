@@ -28,6 +28,7 @@ TABLES = {
     "limits": ("name",),
     "prices": ("instance", "region"),
     "max_pods": ("name",),
+    "endpoints": ("suffix",),
 }
 DATED = ("gpus", "instances", "streamer", "limits", "prices")
 ENGINES = ("vllm", "sglang")

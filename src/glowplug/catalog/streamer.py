@@ -23,7 +23,9 @@ class Variable:
     `type` is integer, float, boolean, enum, list, text, path or url; `values` are those of an enum. `default`, `minimum` and
     `maximum` hold for the newest version, numbers in `unit`; None where there is none. `since` is the first version with the
     variable, "" where no version is known to lack it; `until` the first one without it, "" while it lives, and `instead` the
-    variable that took its place. `clamping` says what happens to values out of bounds.
+    variable that took its place. `refuses` says what makes a load fail: `type` a text that is no such number or switch (measured
+    with 0.17.1, read in the C++ before), `range` one out of bounds, `values` one that is not among them. `clamping` says in words
+    what happens.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Variable:
     minimum: float | None
     maximum: float | None
     values: tuple[str, ...]
+    refuses: frozenset[str]
     clamping: str
     what: str
     source: str
@@ -73,6 +76,7 @@ def variables() -> tuple[Variable, ...]:
             minimum=_number(row["minimum"]),
             maximum=_number(row["maximum"]),
             values=tuple(row["values"].split()),
+            refuses=frozenset(row["refuses"].split()),
             clamping=row["clamping"],
             what=row["what"],
             source=row["source"],

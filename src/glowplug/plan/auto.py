@@ -220,7 +220,7 @@ def _clients(machine: Machine, ranks: int, rank_bytes: float, chunk: int, stream
     clients = max(least, math.ceil(node / ranks))
     if ranks > 1:
         why += f", shared by {ranks} ranks (eight each at least)"
-    useful = _useful(rank_bytes, ranks, chunk, streamer)
+    useful = useful_clients(rank_bytes, ranks, chunk, streamer)
     if useful < clients:
         clients = useful
         if streamer.rings:
@@ -232,13 +232,26 @@ def _clients(machine: Machine, ranks: int, rank_bytes: float, chunk: int, stream
     return max(1, min(clients, int(fact("streamer.concurrency_max").value))), why, source
 
 
-def _useful(rank_bytes: float, ranks: int, chunk: int, streamer: Streamer) -> int:
-    """How many reads a rank can have in flight."""
+def useful_clients(
+    rank_bytes: float,
+    ranks: int,
+    chunk: int,
+    streamer: Streamer,
+    *,
+    memory_limit: float | None = None,
+    rings: int | None = None,
+) -> int:
+    """How many reads a rank can have in flight: more clients gain nothing.
+
+    `rank_bytes` is what one rank reads (infinite: at most, whatever the model). `memory_limit` and `rings` are what
+    RUNAI_STREAMER_MEMORY_LIMIT and RUNAI_STREAMER_RING_BUFFERS say, None for the defaults.
+    """
     if not streamer.rings:
         return max(1, math.ceil(rank_bytes / chunk))
-    rings = int(fact("streamer.ring_buffers").value)
-    buffer = min(streamer.memory_limit / ranks, rank_bytes) / rings
-    return rings * max(1, int(buffer // chunk))
+    buffers = int(fact("streamer.ring_buffers").value) if rings is None else max(1, rings)
+    limit = streamer.memory_limit if memory_limit is None else memory_limit
+    buffer = min(limit / ranks, rank_bytes) / buffers
+    return buffers * max(1, int(buffer // chunk))
 
 
 def _held(

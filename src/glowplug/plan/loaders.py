@@ -1,10 +1,11 @@
-"""What an engine's weight loader understands, by version. Data: data/loaders.csv.
+"""What an engine's weight loader understands, by version. Data: data/loaders.csv and data/loader_keys.csv.
 
 The table explains and gives defaults. A version that the catalogue does not have is treated like the one in `Loader.known`.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +25,18 @@ class Behaviour:
 
     value: str = ""
     source: str = ""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of `--model-loader-extra-config`. `type` is boolean, integer or text; `minimum` is None where there is none; `first` is
+    the first version that knows it, "" where all do."""
+
+    name: str
+    type: str
+    minimum: int | None
+    first: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,11 @@ class Loader:
         """Whether it knows `distributed`, by which the ranks share the reading."""
         return self.behaviour("distributed_key").value == "yes"
 
+    def keys(self, load_format: str) -> tuple[Key, ...]:
+        """The keys that this version's loader of that format knows; () where the table has none."""
+        wanted = self.known or self.version
+        return tuple(one for one in all_keys(self.engine, load_format) if _begun(one.first, wanted))
+
     def first_with(self, name: str, value: str) -> str:
         """The first version in which a behaviour has this value, "" for none."""
         rows = table(_PACKAGE, "loaders")
@@ -67,7 +85,23 @@ class Loader:
         return next(found, "")
 
 
+@functools.cache
+def all_keys(engine: str, load_format: str) -> tuple[Key, ...]:
+    """The keys that any version's loader of that format knows."""
+    return tuple(
+        Key(
+            row["key"], row["type"], int(row["minimum"]) if row["minimum"] else None, row["from_version"], row["source"]
+        )
+        for row in table(_PACKAGE, "loader_keys")
+        if row["engine"] == engine and row["load_format"] == load_format
+    )
+
+
 def _holds(row: Row, version: str) -> bool:
-    wanted = version_key(version)
-    begun = not row["from_version"] or version_key(row["from_version"]) <= wanted
-    return begun and not (row["to_version"] and wanted > version_key(row["to_version"]))
+    return _begun(row["from_version"], version) and not (
+        row["to_version"] and version_key(version) > version_key(row["to_version"])
+    )
+
+
+def _begun(first: str, version: str) -> bool:
+    return not first or version_key(first) <= version_key(version)

@@ -110,4 +110,9 @@ class Request:
     @property
     def custom_endpoint(self) -> bool:
         """Whether the model lies on an S3-compatible server other than AWS."""
-        return bool(self.endpoint) and self.addressed and self.scheme == "s3" and ".amazonaws." not in self.endpoint
+        return self.addressed and self.scheme == "s3" and is_custom(self.endpoint)
+
+
+def is_custom(endpoint: str) -> bool:
+    """Whether an address is of an S3-compatible server other than AWS; "" is AWS's own."""
+    return bool(endpoint) and ".amazonaws." not in endpoint

@@ -103,6 +103,16 @@ def _usual(request: Request) -> str:
 def _streamer(request: Request, known: Release | None) -> Streamer | None:
     if request.streamer_version is not None:
         return Streamer(_plain(request.streamer_version), inferred=False)
+    return _shipped(known)
+
+
+def shipped_streamer(engine: str, version: str) -> Streamer | None:
+    """The streamer that the image of that version most likely has, None where no release of the engine is known."""
+    older = release_or_older(engine, _plain(version))
+    return _shipped(older or next(iter(releases(engine)), None))
+
+
+def _shipped(known: Release | None) -> Streamer | None:
     return Streamer(known.newest_streamer) if known and known.newest_streamer else None
 
 
