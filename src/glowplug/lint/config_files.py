@@ -76,7 +76,7 @@ def _option(engine: str, key: str, given: config_file.Value, value: Value, mark:
         return None
     if spelled and spelled.off:
         text = "false"
-    return Option(name, text, at, name_at, flag=flag)
+    return Option(name, text, at, name_at, flag=flag, within=value)
 
 
 def _text(given: config_file.Value) -> str:

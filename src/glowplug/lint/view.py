@@ -121,6 +121,8 @@ class Option:
     """Index of its first word in `Engine.words`, -1 where it is not a word there."""
     count: int = 1
     """How many words it takes: 1 for `--a=b` and flags, 2 for `--a b`."""
+    within: Value | None = None
+    """The scalar that it stands in, where it is no word of the command line: the file in a ConfigMap, say."""
     dotted: tuple[Option, ...] = ()
     """For JSON given by keys (`--a.b=1`): those options, in order; `value` is then all of them as JSON."""
 
