@@ -7,21 +7,21 @@ before Helm has printed them.
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from glowplug.core.errors import BadInputError, GlowplugError, NotFoundError, hint_of
 from glowplug.core.files import read_small
-from glowplug.manifests.source import Source
+from glowplug.manifests import source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from glowplug.manifests.source import Source
+
 STDIN: Final = "<stdin>"
 _SUFFIXES: Final = frozenset((".yaml", ".yml", ".json"))
-_MOST_BYTES: Final = 64 * 1024 * 1024
 _TEMPLATE: Final = "{{"
 
 
@@ -62,7 +62,7 @@ class _Reading:
         self.seen.add(real)
         try:
             data = _bytes(path, listed=listed)
-            one = Input(Source(str(path), decoded(str(path), data)), path, listed)
+            one = Input(source.read(str(path), data), path, listed)
         except GlowplugError as error:
             self.errors.append(error)
             return
@@ -81,7 +81,7 @@ def read(paths: Sequence[str], stdin: bytes | None) -> Given:
     for path in dict.fromkeys(paths):
         if path == "-":
             try:
-                reading.inputs.append(Input(Source(STDIN, decoded(STDIN, stdin or b"")), None))
+                reading.inputs.append(Input(source.read(STDIN, stdin or b""), None))
             except GlowplugError as error:
                 reading.errors.append(error)
         elif Path(path).is_dir():
@@ -95,27 +95,12 @@ def read(paths: Sequence[str], stdin: bytes | None) -> Given:
     return Given(tuple(reading.inputs), tuple(reading.errors), tuple(reading.notes))
 
 
-def decoded(name: str, data: bytes) -> str:
-    """A text from its bytes, as they are: marks and line ends stay. Raises BadInputError."""
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BadInputError(
-            f"{name}: byte {error.start + 1} is no UTF-8", code="bad-yaml", hint="save the file as UTF-8"
-        ) from None
-
-
 def _bytes(path: Path, *, listed: bool) -> bytes:
     """A file that is named may be a pipe (`<(helm template …)`); what lies in a directory is only read where it is a file."""
     if listed:
-        return read_small(path, _MOST_BYTES)
+        return read_small(path, source.LARGEST)
     with path.open("rb") as handle:
-        if stat.S_ISDIR(os.fstat(handle.fileno()).st_mode):
-            raise IsADirectoryError(path)
-        data = handle.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise BadInputError(f"{path}: larger than {_MOST_BYTES} bytes")
-    return data
+        return handle.read(source.LARGEST + 1)
 
 
 def _below(directory: Path, errors: list[GlowplugError]) -> Iterator[Path]:

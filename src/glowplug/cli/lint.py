@@ -59,8 +59,9 @@ def _size(text: str) -> int:
     "lint",
     epilog=epilog(
         'Areas are compile, streaming and kubernetes. An annotation `ignore.glowplug.dev/<rule>: "reason"` on an object or on '
-        "its pod template hides what is meant to be so. Exit status: 0 nothing but information; 1 errors or warnings (also: --diff shows "
-        "changes); 2 wrong usage, or a file that cannot be read; 3 a fault of glowplug's own. With --fix, what is left counts.",
+        "its pod template hides what is meant to be so. Exit status: 0 nothing but information; 1 errors or warnings (with "
+        "--diff: changes too); 2 wrong usage, or a file that cannot be read; 3 a fault of glowplug's own. With --fix, what is left "
+        "counts.",
         "glowplug lint deploy.yaml",
         "glowplug lint --fix manifests/",
         "glowplug lint --diff --unsafe-fixes deploy.yaml | patch -p0",
