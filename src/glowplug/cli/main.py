@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, str]] = {
     "run": "Start an engine warm: restore, start, verdict, publish.",
     "plan": "Say on what a model fits, with which settings, and what bounds its load.",
     "render": "Print manifests: Deployment, bake job, agent, node pool; network and roles.",
+    "inject": "Give the pods of existing manifests a warm start, in place.",
     "lint": "Say what keeps manifests from starting fast, why, and mend it.",
     "rules": "List the rules of lint, or explain one.",
     "fingerprint": "Show what a start would be keyed by, and from where each value comes.",

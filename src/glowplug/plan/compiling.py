@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from glowplug.core.documents.fingerprint import Layout
 from glowplug.core.tables import table
-from glowplug.engines.adapter import Launch
+from glowplug.engines.adapter import Launch, Placement
+from glowplug.engines.places import placed
 from glowplug.engines.registry import by_name
 from glowplug.models.contents import Finding
 from glowplug.plan.outcome import Compile, Reason
@@ -34,10 +35,6 @@ def switches(loader: Loader) -> tuple[str, ...]:
 
 def variables(request: Request, loader: Loader, ranks: int) -> dict[str, str]:
     """All cache variables, and what the adapter wants of the streamer (its log, which says bytes and seconds)."""
-    adapter = by_name(loader.engine)
-    known = adapter or by_name("torch")
-    if known is None:
-        return {}
     launch = Launch(
         engine=loader.engine,
         model=request.model.source,
@@ -46,9 +43,22 @@ def variables(request: Request, loader: Loader, ranks: int) -> dict[str, str]:
         env={},
         other_args={"load_format": loader.behaviour("load_format").value},
     )
-    placed = known.place(request.cache_root, launch, {}, engine_version=loader.version, gpu=True)
-    own = {} if adapter else _without_adapter(loader.engine, request.cache_root)
-    return {**own, **placed.variables}
+    return dict(place(launch, loader.version, request.cache_root, {}).variables)
+
+
+def place(launch: Launch, version: str, cache_root: str, environ: Mapping[str, str]) -> Placement:
+    """Where a start on a GPU is told to keep its caches, and which of the variables in `environ` stay as they are instead."""
+    adapter = by_name(launch.engine)
+    known = adapter or by_name("torch")
+    if known is None:
+        return Placement({})
+    found = known.place(cache_root, launch, environ, engine_version=version, gpu=True)
+    if adapter:
+        return found
+    own = placed(_without_adapter(launch.engine, cache_root), environ, cache_root)
+    return Placement(
+        {**own.variables, **found.variables}, {**own.kept, **found.kept}, (*own.costs, *found.costs), found.escapes
+    )
 
 
 def split(found: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

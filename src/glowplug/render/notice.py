@@ -100,7 +100,8 @@ def _too_large(kind: str, options: Options) -> Iterator[str]:
         )
 
 
-def _left_out(kind: str, options: Options) -> Iterator[str]:
+def of_store(kind: str, options: Options) -> Iterator[str]:
+    """What follows from the store that was named, or from none."""
     uses_image = kind in ("bake", "agent", "all") or (kind == "deployment" and options.mode is Mode.DIRECT)
     if kind == "agent" or (kind == "all" and options.mode is not Mode.DIRECT):
         if options.store is None:
@@ -109,6 +110,10 @@ def _left_out(kind: str, options: Options) -> Iterator[str]:
         yield "no --store: nothing is restored or published until GLOWPLUG_STORE is set"
     if options.store is not None and options.store.startswith("file:") and uses_image:
         yield f"{options.store}: no volume is rendered for a store that is a directory"
+
+
+def _left_out(kind: str, options: Options) -> Iterator[str]:
+    yield from of_store(kind, options)
     if kind in _MODEL_KINDS:
         yield from _of_profile(options)
         yield from _of_model(kind, options)

@@ -71,11 +71,16 @@ def nvme(options: Options) -> str:
 
 
 def warmed(options: Options) -> Recipe:
-    """What the mode adds to the pod."""
+    """What the mode adds to the pod that was planned."""
+    return warming(options, planned(options).compile.cache_root)
+
+
+def warming(options: Options, cache_root: str) -> Recipe:
+    """What the mode adds to a pod, whatever runs in it."""
     if options.mode is Mode.NODE:
-        return recipe.node(nvme(options), options.trust_domain, planned(options).compile.cache_root)
+        return recipe.node(nvme(options), options.trust_domain, cache_root)
     if options.mode is Mode.DIRECT:
-        return recipe.direct(tool_image(options), start(options))
+        return recipe.direct(tool_image(options), recipe.Start(options.store, options.domain, cache_root))
     if options.profile == "guide":
         return recipe.shared(nvme(options))
     return recipe.shared(

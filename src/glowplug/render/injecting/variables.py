@@ -1,0 +1,151 @@
+"""Variables of the engine's container: those that place its caches, which a person's own win over, and those of the client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from glowplug.core import redact
+from glowplug.core.documents.fingerprint import Layout
+from glowplug.engines.adapter import Launch
+from glowplug.manifests import recipe
+from glowplug.manifests.kubelet import escaped, literal
+from glowplug.manifests.writing import noted, plain
+from glowplug.plan import compiling
+from glowplug.render import notice
+from glowplug.render.injecting import carried, volumes
+from glowplug.render.injecting.listing import Listing
+from glowplug.render.injecting.part import Part
+from glowplug.render.injecting.pod import RefusedError, text
+from glowplug.render.options import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from glowplug.manifests.recipe import Recipe, Variable
+    from glowplug.manifests.values import Value
+    from glowplug.render.injecting.pod import Pod
+    from glowplug.render.options import Options
+
+_TITLE: Final = "torch.compile cache"
+DOMAIN: Final = "GLOWPLUGDOMAIN"
+_STORE: Final = "GLOWPLUG_STORE"
+_ROOT: Final = "GLOWPLUG_CACHE_ROOT"
+_NO_PUBLISH: Final = "GLOWPLUG_NO_PUBLISH"
+_CHOICES: Final = (_STORE, DOMAIN, _NO_PUBLISH)
+"""What a person may have chosen otherwise without anything breaking."""
+
+
+def compared(pod: Pod, options: Options, added: Recipe) -> Part:
+    """What the container lacks, and what it has from another mode. Raises RefusedError."""
+    part = Part()
+    listed = Listing(pod.container, "env", ("args", "command", "image"))
+    _caches(pod, listed, part)
+    for variable in added.variables:
+        _client(pod, options, variable, listed, part)
+    _superfluous(pod, options, added, listed, part)
+    part.operations += listed.operations()
+    if options.store or _STORE not in pod.environ:
+        part.notes += notice.of_store("deployment", options)
+    if not pod.whole and part.changes:
+        part.notes.append(
+            "some variables come from ConfigMaps or Secrets that are not in the input; those that are set here win over them"
+        )
+    return part
+
+
+def _caches(pod: Pod, listed: Listing, part: Part) -> None:
+    """The engine's own, from its adapter, as in what `render` makes."""
+    launch = Launch(engine=pod.engine, model="", layout=Layout(), args={}, env={})
+    known = {name: value for name, value in pod.environ.items() if value is not None}
+    placed = compiling.place(launch, pod.version, recipe.CACHE_ROOT, known)
+    wanted, _ = compiling.split(placed.variables)
+    missing = [name for name in wanted if name not in pod.environ]
+    for name in missing:
+        first = len(missing) == len(wanted) and name == missing[0]
+        listed.add(noted({"name": name, "value": literal(wanted[name])}, _TITLE if first else ""))
+        part.changes.append(f"variable {name}={wanted[name]}")
+    kept, _ = compiling.split(placed.kept)
+    part.notes += [_kept(name, value) for name, value in kept.items()]
+    part.notes += [_kept(name, None) for name in wanted if name in pod.environ and pod.environ[name] is None]
+    part.notes += placed.costs
+
+
+def _client(pod: Pod, options: Options, variable: Variable, listed: Listing, part: Part) -> None:
+    """One variable of the recipe."""
+    entry = escaped({"containers": [{"env": [variable.entry()]}]})["containers"][0]["env"][0]
+    found = listed.named(variable.name)
+    if found is not None:
+        if found[1].data == plain(entry) or _stays(options, variable, found[1], part):
+            return
+        listed.replace(found[0], entry)
+    elif _is_set_elsewhere(pod, options, variable, part):
+        return
+    else:
+        listed.add(entry)
+    part.changes.append(f"variable {variable.name}={variable.field_path or variable.value}")
+
+
+def _stays(options: Options, variable: Variable, found: Value, part: Part) -> bool:
+    """Whether the value that is there is a person's own and may be. Raises RefusedError where it may not."""
+    value = text(found, "value")
+    if variable.name in (recipe.POD_UID, _ROOT):
+        wanted = variable.value or f"the field {variable.field_path}"
+        raise RefusedError(f"the variable {variable.name} is set, and not to {wanted}: take it out, or rename yours")
+    if _is_asked_for(options, variable.name):
+        return False
+    if variable.name == _NO_PUBLISH:
+        part.notes.append(_kept(variable.name, value))
+        return True
+    return False
+
+
+def _is_set_elsewhere(pod: Pod, options: Options, variable: Variable, part: Part) -> bool:
+    """Whether a ConfigMap or the command line sets it, and no option says otherwise."""
+    if variable.name not in pod.environ or _is_asked_for(options, variable.name):
+        return False
+    value = pod.environ[variable.name]
+    if value == variable.value and not variable.field_path:
+        return True
+    if variable.name not in _CHOICES:
+        return False
+    part.notes.append(_kept(variable.name, value))
+    return True
+
+
+def _is_asked_for(options: Options, name: str) -> bool:
+    return {_STORE: options.store, DOMAIN: options.domain}.get(name) is not None
+
+
+def _superfluous(pod: Pod, options: Options, added: Recipe, listed: Listing, part: Part) -> None:
+    """What the recipe of another mode had set. A store that was named once stays the store until another one is named."""
+    if not pod.was_ours:
+        return
+    wanted = {variable.name for variable in added.variables} | ({_STORE} if options.mode is Mode.DIRECT else set())
+    for index, one in enumerate(listed.elements):
+        name = text(one, "name")
+        if name in carried.VARIABLES and name not in wanted and not _is_referred_to(pod, name):
+            listed.remove(index)
+            part.changes.append(f"variable {name} removed")
+
+
+def _is_referred_to(pod: Pod, name: str) -> bool:
+    """Whether a person's own words use the pod's UID, which node mode had set, by that variable."""
+    reference = f"$({name})"
+    mounts = pod.listed(pod.container, "volumeMounts")
+    words = [text(one, "subPathExpr") for one in mounts if not volumes.is_own_mount(one.data)]
+    for key in ("command", "args", "env"):
+        words += [word for value in pod.listed(pod.container, key) for word in _texts(value.data)]
+    return any(reference in word for word in words)
+
+
+def _texts(data: Any) -> Iterator[str]:
+    if isinstance(data, dict):
+        for one in data.values():
+            yield from _texts(one)
+    elif isinstance(data, str):
+        yield data
+
+
+def _kept(name: str, value: str | None) -> str:
+    shown = "" if value is None else f"={redact.value(name, value)}"
+    return f"variable {name}{shown} stays as it is"
