@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment engine kube check formatted lint types layers fast format test bench soak demo docs lock coverage changelog clean
+.PHONY: help environment engine kube check static formatted lint types layers fast format test bench soak demo docs lock coverage changelog clean
 
 PYTHON ?=
 ENGINE ?= vllm
@@ -40,6 +40,9 @@ kube: environment ## Kubernetes' API server and etcd, built by Go into the same 
 check: environment ## format, lint, types, layers, fast tests; minutes on two cores
 	@$(MAKE) --no-print-directory --keep-going formatted lint types layers fast
 
+static: environment ## what of `make check` runs no test
+	@$(MAKE) --no-print-directory --keep-going formatted lint types layers
+
 formatted:
 	$(RUN) -m ruff format --check --output-format concise .
 
@@ -63,7 +66,7 @@ test: environment ## everything that asserts behaviour, generated documents incl
 	@$(RUN) -m dev.prepare test
 	@status=0; \
 	$(PYTEST) -n 3 --dist loadfile --timeout 1200 --durations 15 -m "not soak and not engine" $(TESTS) || [ $$? = 5 ] || status=1; \
-	$(PYTEST) --timeout 1200 --durations 15 -m "engine and not soak" $(TESTS) || [ $$? = 5 ] || status=1; \
+	$(PYTEST) -n 2 --dist worksteal --timeout 1800 --durations 15 -m "engine and not soak" $(TESTS) || [ $$? = 5 ] || status=1; \
 	exit $$status
 
 soak: environment ## the long races and loads
