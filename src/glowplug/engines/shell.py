@@ -267,6 +267,11 @@ def follow(
     return Straight(tuple(words), state.exported)
 
 
+def words(script: str) -> list[Word]:
+    """The words of a script, operators left out. Raises OpaqueError."""
+    return [token for token in _Lexer(script).run() if isinstance(token, Word)]
+
+
 def _commands(tokens: Sequence[Word | str]) -> list[list[Word]]:
     """The words of each command of a straight line, redirections left out."""
     commands: list[list[Word]] = []

@@ -8,7 +8,7 @@ differ between engines brought together (`--tp`, `--tp-size`, `--tp_size` are `t
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.engines.vllm import arguments
@@ -44,6 +44,8 @@ class Read:
     options: Mapping[str, Option]
     model: Option | None
     whole: bool
+    given: tuple[Option, ...] = ()
+    """Every option in its order, those that a later one overrules included; dotted ones under the name of what they add to."""
 
 
 def read(engine: str, words: Sequence[Word], before: Mapping[str, Option] | None = None) -> Read:
@@ -52,7 +54,7 @@ def read(engine: str, words: Sequence[Word], before: Mapping[str, Option] | None
     reader.options.update(before or {})
     reader.run()
     model = reader.model()
-    return Read(reader.options, model, reader.whole)
+    return Read(reader.options, model, reader.whole, tuple(reader.given))
 
 
 @dataclass
@@ -60,6 +62,7 @@ class _Reader:
     words: Sequence[Word]
     at: int = 0
     options: dict[str, Option] = field(default_factory=dict)
+    given: list[Option] = field(default_factory=list)
     positional: list[int] = field(default_factory=list)
     whole: bool = True
 
@@ -122,6 +125,10 @@ class _Reader:
             **more,
         )
 
+    def _take(self, option: Option) -> None:
+        self.options[option.name] = option
+        self.given.append(option)
+
     def _bare(self, name: str, place: int, value: str | None = "") -> Option:
         at = places.of_word(self.words[place])
         return Option(name, value, at, at, flag=True, first=place)
@@ -136,11 +143,11 @@ class _Reader:
     def _with_value(self, name: str, place: int) -> None:
         """`--name value`; without a value the engine would refuse, and nothing is known of it."""
         if self._is_value(place + 1):
-            self.options[name] = self._made(name, place, place + 1, 2)
+            self._take(self._made(name, place, place + 1, 2))
             self.at = place + 2
         else:
             at = places.of_word(self.words[place])
-            self.options[name] = Option(name, None, at, at, first=place)
+            self._take(Option(name, None, at, at, first=place))
             self.at = place + 1
 
 
@@ -154,7 +161,7 @@ class _Vllm(_Reader):
         spelled, equals, _ = str(word.text).partition("=")
         if spelled.startswith("-O") and len(word.text) > 2 and not spelled.startswith("-O."):
             offset = 3 if word.text[2] == "=" else 2
-            self.options["optimization-level"] = self._inline("optimization-level", place, offset)
+            self._take(self._inline("optimization-level", place, offset))
             self.at = place + 1
         elif arguments.DOTTED.match(spelled):
             self._dotted(place, spelled, len(spelled) + 1 if equals else None)
@@ -167,17 +174,16 @@ class _Vllm(_Reader):
         if found is None:
             self._unknown_option(place, spelled.lstrip("-").replace("_", "-"), offset)
         elif found.off:
-            self.options[found.name] = self._bare(found.name, place, "false")
+            self._take(self._bare(found.name, place, "false"))
         elif found.takes in _NO_VALUE:
-            self.options[found.name] = (
-                self._bare(found.name, place) if offset is None else self._inline(found.name, place, offset, flag=True)
-            )
+            bare = offset is None
+            self._take(self._bare(found.name, place) if bare else self._inline(found.name, place, offset, flag=True))
         elif offset is not None:
-            self.options[found.name] = self._inline(found.name, place, offset)
+            self._take(self._inline(found.name, place, offset))
         elif found.takes == "list":
             self._list(found.name, place)
         elif found.takes == "optional" and not self._is_value(place + 1):
-            self.options[found.name] = self._bare(found.name, place)
+            self._take(self._bare(found.name, place))
         else:
             self._with_value(found.name, place)
 
@@ -188,19 +194,19 @@ class _Vllm(_Reader):
         if end == place + 1:
             self._with_value(name, place)
             return
-        self.options[name] = self._made(name, place, place + 1, end - place)
+        self._take(self._made(name, place, place + 1, end - place))
         self.at = end
 
     def _unknown_option(self, place: int, name: str, offset: int | None) -> None:
         """An option of a version that the table does not know: with what follows it, which may be the model instead."""
         if offset is not None:
-            self.options[name] = self._inline(name, place, offset)
+            self._take(self._inline(name, place, offset))
         elif self._is_value(place + 1):
-            self.options[name] = self._made(name, place, place + 1, 2)
+            self._take(self._made(name, place, place + 1, 2))
             self.after_unknown.append((name, place + 1))
             self.at = place + 2
         else:
-            self.options[name] = self._bare(name, place)
+            self._take(self._bare(name, place))
 
     def _dotted(self, place: int, spelled: str, offset: int | None) -> None:
         option, *keys = spelled.rstrip("+").split(".")
@@ -216,6 +222,7 @@ class _Vllm(_Reader):
         else:
             return
         self.dotted.setdefault(base, []).append((keys, made))
+        self.given.append(replace(made, name=base))
 
     def _finish(self) -> None:
         for base, given in self.dotted.items():
@@ -247,9 +254,9 @@ class _Generic(_Reader):
         name = _SAME.get(name, name)
         self.at = place + 1
         if equals:
-            self.options[name] = self._inline(name, place, len(spelled) + 1)
+            self._take(self._inline(name, place, len(spelled) + 1))
         elif name.startswith(_FLAGS) or not self._is_value(place + 1):
-            self.options[name] = self._bare(name, place)
+            self._take(self._bare(name, place))
         else:
             self._with_value(name, place)
 
