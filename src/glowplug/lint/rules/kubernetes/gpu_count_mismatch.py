@@ -83,7 +83,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
-from glowplug.lint.rules.kubernetes import parallel
+from glowplug.lint.rules.kubernetes import parallel, pools, selection
 from glowplug.lint.rules.kubernetes.parallel import GPU
 from glowplug.manifests.edit import Put
 
@@ -159,7 +159,7 @@ def _machines(workload: Workload, at: Value) -> Iterator[Problem]:
     """Whether any machine that the pod may run on has so many GPUs."""
     found = [machine.instance for machine in workload.machines]
     known = [one for one in found if one is not None]
-    if not known or len(known) < len(found) or workload.compute == "nodegroup":
+    if not known or len(known) < len(found) or workload.compute == "nodegroup" or not _all_known(workload):
         return
     gpus = parallel.asked_by_pod(workload)
     largest = max(known, key=lambda one: one.gpus)
@@ -174,6 +174,13 @@ def _machines(workload: Workload, at: Value) -> Iterator[Problem]:
         f"the pod asks for {gpus} GPUs; {_names(known)} has {largest.gpus}: it stays Pending",
         "choose a larger instance type, or a smaller parallel size",
     )
+
+
+def _all_known(workload: Workload) -> bool:
+    """Whether no machine is possible that the catalogue does not have."""
+    if pools.is_complete(selection.required(workload.spec)):
+        return True
+    return bool(workload.nodes) and all(pools.is_complete(selection.of_pool(node)) for node in workload.nodes)
 
 
 def _names(known: list[Instance]) -> str:

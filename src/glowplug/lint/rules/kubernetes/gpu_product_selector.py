@@ -110,6 +110,7 @@ _POOL: Final = "karpenter.sh/nodepool"
 _SUFFIX: Final = re.compile(r"-(?:SHARED|MIG-.+)\Z")
 _DIGITS: Final = re.compile(r"\d+")
 _LIKE_PRODUCT, _LIKE_EC2 = 0.9, 0.8
+_LONG: Final = 16
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,8 @@ def _wrong_product(value: Value) -> _Wrong | None:
     if cards:
         right = tuple(dict.fromkeys(card.label for card in cards if card.label))
         return _made(value, right, suffix[0] if suffix else "")
-    alike = nearest(base, labels, 1, _LIKE_PRODUCT)
+    # A10 and A10G, L40 and L40S are different cards: only what is long can be told from a slip of the hand.
+    alike = nearest(base, labels, 1, _LIKE_PRODUCT) if len(base) >= _LONG else []
     if alike and _DIGITS.findall(alike[0]) == _DIGITS.findall(base):
         return _made(value, (alike[0],), suffix[0] if suffix else "")
     return None

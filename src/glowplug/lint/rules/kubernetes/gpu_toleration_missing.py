@@ -80,7 +80,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
-from glowplug.lint.rules.kubernetes import parallel, selection, taints
+from glowplug.lint.rules.kubernetes import parallel, pools, selection, taints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,10 @@ def _check(workload: Workload) -> Iterator[Problem]:
     if at is None or not parallel.asked(workload.container) or workload.spec.get("nodeName") is not None:
         return
     if workload.nodes:
-        yield from _against_pools(workload, at)
+        return
+    missing = _missing(workload)
+    if missing:
+        yield _of_pools(workload, at, missing)
     elif not taints.tolerates_key(workload.spec, taints.GPU) and not _on_another_cloud(workload.spec):
         yield Problem(
             at,
@@ -116,21 +119,24 @@ def _check(workload: Workload) -> Iterator[Problem]:
         )
 
 
-def _against_pools(workload: Workload, at: Value) -> Iterator[Problem]:
-    missing: list[tuple[str, tuple[Taint, ...]]] = []
-    for node in workload.nodes:
-        found = tuple(taint for taint in taints.lasting(node) if not taints.tolerated(taint, workload.spec))
-        if not found:
-            return
-        missing.append((node.pool.name, found))
-    name, first = missing[0]
-    wanted = list({taint.key: taint for _, found in missing[:1] for taint in found}.values())
-    yield Problem(
+def _missing(workload: Workload) -> dict[str, tuple[Taint, ...]]:
+    """The NodePools that the pod would land on but for their taints, with those that it does not tolerate."""
+    found = {}
+    for node in pools.with_gpus(workload.everything) if workload.everything is not None else ():
+        if selection.is_planned(workload.spec, node):
+            untolerated = (taint for taint in taints.lasting(node) if not taints.tolerated(taint, workload.spec))
+            found[node.pool.name] = tuple({taint.key: taint for taint in untolerated}.values())
+    return {name: of_pool for name, of_pool in found.items() if of_pool}
+
+
+def _of_pools(workload: Workload, at: Value, missing: dict[str, tuple[Taint, ...]]) -> Problem:
+    name, wanted = next(iter(missing.items()))
+    written = " and ".join(taint.written for taint in wanted)
+    what = "a taint" if len(wanted) == 1 else "taints"
+    return Problem(
         at,
-        f"the pod does not tolerate {' and '.join(taint.written for taint in first)}, taints of the NodePool {name}"
-        if len(first) > 1
-        else f"the pod does not tolerate {first[0].written}, a taint of the NodePool {name}",
-        "tolerate it: no node is bought for the pod, and it stays Pending",
+        f"the pod does not tolerate {written}, {what} of the NodePool {name}: no node is bought for it",
+        "tolerate it",
         Fix(
             f"tolerate {', '.join(taint.key for taint in wanted)}",
             taints.add(workload.spec, *(taints.toleration(taint) for taint in wanted)),

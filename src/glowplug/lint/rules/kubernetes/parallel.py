@@ -23,12 +23,8 @@ _FACTORS: Final = {
         ("prefill-context-parallel-size",),
         ("data-parallel-size-local", "data-parallel-size"),
     ),
-    "sglang": (
-        ("tensor-parallel-size", "tp-size", "tp"),
-        ("pipeline-parallel-size", "pp-size", "pp"),
-        ("data-parallel-size", "dp-size", "dp"),
-    ),
-    "tensorrt-llm": (("tp-size", "tp_size"), ("pp-size", "pp_size")),
+    "sglang": (("tensor-parallel-size",), ("pipeline-parallel-size",), ("data-parallel-size",)),
+    "tensorrt-llm": (("tensor-parallel-size",), ("pipeline-parallel-size",)),
 }
 # Options by which ranks are elsewhere, or by which it is not this command line that says how many there are.
 _ELSEWHERE: Final = (
@@ -51,12 +47,8 @@ _ELSEWHERE: Final = (
     "base-gpu-id",
     "gpu-id-step",
     "gpus-per-node",
-    "gpus_per_node",
     "cluster-size",
-    "cluster_size",
-    "config",
     "extra-llm-api-options",
-    "extra_llm_api_options",
     "disaggregation-mode",
 )
 _HARMLESS: Final = {
@@ -85,7 +77,7 @@ def needed(workload: Workload) -> Needed | None:
     """What the engine takes, None where that is not certain."""
     engine = workload.engine
     factors = _FACTORS.get(engine.name)
-    if factors is None or engine.opaque or _several_nodes(workload) or _hidden(workload):
+    if factors is None or engine.opaque or not engine.whole or _several_nodes(workload) or _hidden(workload):
         return None
     product, parts, given = 1, [], []
     for names in factors:

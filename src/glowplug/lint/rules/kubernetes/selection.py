@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from glowplug.lint.view import Node
     from glowplug.manifests.values import Value
+
+
+_NODE_GROUPS: Final = ("eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name")
+# Groups of labels that every node of Karpenter or of EKS Auto Mode has.
+_EVERYWHERE: Final = (
+    "karpenter.sh",
+    "karpenter.k8s.aws",
+    "eks.amazonaws.com",
+    "node.kubernetes.io",
+    "kubernetes.io",
+    "topology.kubernetes.io",
+    "topology.k8s.aws",
+)
 
 
 @dataclass(frozen=True)
@@ -54,13 +67,33 @@ def _expression(one: Value, *, only: bool) -> Iterator[Term]:
 
 
 def may_land(pod: Value, node: Node) -> bool:
-    """Whether nothing that is written keeps a pod of this spec off the pool's nodes, taints aside."""
+    """Whether nothing that is written keeps a pod of this spec off the pool's nodes, taints aside.
+
+    A label that neither side explains may be put on the node by somebody else.
+    """
+    known = _known(node)
+    return not any(
+        (term.key in known and not set(term.texts) & set(known[term.key])) or term.key in _NODE_GROUPS
+        for term in required(pod)
+        if term.only and term.operator == "In"
+    )
+
+
+def is_planned(pod: Value, node: Node) -> bool:
+    """Whether Karpenter would buy a node of the pool for it, taints aside: it has to know every label that the pod asks for."""
+    known = _known(node)
+    return may_land(pod, node) and all(
+        term.key in known or term.key.partition("/")[0] in _EVERYWHERE
+        for term in required(pod)
+        if term.only and term.operator in ("In", "Exists")
+    )
+
+
+def _known(node: Node) -> dict[str, tuple[str, ...]]:
+    """The values of labels that the pool's nodes may have, as far as it says them."""
     labels = node.pool.value.get("spec", "template", "metadata", "labels")
     known: dict[str, tuple[str, ...]] = {}
     known |= {key: (value.text,) for key, value in labels.items()} if labels is not None else {}
     known |= {term.key: term.texts for term in of_pool(node) if term.operator == "In"}
     known["karpenter.sh/nodepool"] = (node.pool.name,)
-    return not any(
-        term.only and term.operator == "In" and term.key in known and not set(term.texts) & set(known[term.key])
-        for term in required(pod)
-    )
+    return known

@@ -36,7 +36,7 @@ spec:
             limits:
               nvidia.com/gpu: 1
 ```
-Finds `s3://models/llama`.
+Finds `"s3://models/llama"`.
 
 ## Use instead
 ```yaml
