@@ -55,6 +55,11 @@ def _kubernetes(name: str) -> Command:
 _ALL = (
     Command("etcd", "go.etcd.io/etcd/server/v3"),
     _kubernetes("kube-apiserver"),
+    _kubernetes("kube-controller-manager"),
+    _kubernetes("kube-scheduler"),
+    _kubernetes("kubelet"),
+    _kubernetes("kube-proxy"),
+    _kubernetes("kubectl"),
 )
 COMMANDS: Mapping[str, Command] = {command.name: command for command in _ALL}
 """What can be built. A new row needs its package among the `tool` lines of `go.mod`."""

@@ -1,0 +1,132 @@
+"""`python -m lab.cluster up [NODES]`, `down`, `build`: a cluster at a prompt.
+
+`up` returns when all nodes are Ready and prints what a shell needs to use the cluster; it goes on until `down`. `down` ends the
+clusters of prompts, and removes what killed harnesses left; those of test runs that still go on are not its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from lab import cachedir
+from lab.cluster import harness, leftovers, spaces
+from lab.kube import binaries
+
+_USAGE = "usage: python -m lab.cluster up [NODES] | down | build"
+_EXPORTS = "exports"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit status 3 when the machine lacks something, 1 when a build, a start or an end failed."""
+    try:
+        match list(arguments):
+            case ["up"]:
+                return _up(2)
+            case ["up", number] if number.isdecimal():
+                return _up(int(number))
+            case ["hold", number] if number.isdecimal():
+                return _hold(int(number))
+            case ["down"]:
+                return _down()
+            case ["build"]:
+                print(*harness.build().values(), sep="\n")
+                return 0
+            case _:
+                print(_USAGE, file=sys.stderr)
+                return 2
+    except binaries.MissingError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 3
+    except (binaries.BuildError, subprocess.CalledProcessError, OSError) as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+
+
+def _up(nodes: int) -> int:
+    for one in leftovers.found():
+        exports = one.base / _EXPORTS
+        if one.alive and one.prompt and one.prompt.lives() and exports.exists():
+            cachedir.say("a cluster is up already")
+            print(exports.read_text(), end="")
+            return 0
+    harness.build()
+    holder = subprocess.Popen(
+        [sys.executable, "-m", "lab.cluster", "hold", str(nodes)],
+        env=os.environ | {"PYTHONPATH": str(spaces.CHECKOUT)},
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    with cachedir.step(f"starting a cluster of {nodes} nodes"):
+        # Interrupted here we end, the holder reads the end of its input, and ends the cluster.
+        path = holder.stdout.readline().strip()
+    if not path:
+        return holder.wait() or 1
+    print(Path(path).read_text(), end="", flush=True)
+    holder.stdin.write("go on\n")
+    holder.stdin.flush()
+    return 0
+
+
+def _hold(nodes: int) -> int:
+    """Run a cluster until told to end; as long as who started us has not said "go on", until that one ends."""
+    told = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    def listen() -> None:
+        if not sys.stdin.readline():
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
+    threading.Thread(target=listen, daemon=True).start()
+    try:
+        with harness.up(nodes) as cluster:
+            leftovers.claim_for_prompt(cluster.base)
+            tools = Path(cluster.commands["kubectl"]).parent
+            settings = {"KUBECONFIG": str(cluster.kubeconfig)} | cluster.s3.env()
+            lines = [f"export {name}={shlex.quote(value)}" for name, value in settings.items()]
+            exports = cluster.base / _EXPORTS
+            exports.touch(mode=0o600)
+            exports.write_text("\n".join([*lines, f'export PATH={shlex.quote(str(tools))}:"$PATH"', ""]))
+            print(exports, flush=True)
+            _let_go()
+            told.wait()
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def _let_go() -> None:
+    """A terminal that was closed, and a pipe that is read no more, are nothing to whoever holds a cluster."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def _down() -> int:
+    removed, left = leftovers.clean(prompts=True)
+    for name in removed:
+        print(f"removed what {name} left", file=sys.stderr)
+    for name in left:
+        print(f"left alone: {name}, whose harness still runs", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

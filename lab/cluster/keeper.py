@@ -1,0 +1,53 @@
+"""The process that starts the world and removes what the kernel does not: `python -m lab.cluster.keeper DIRECTORY`.
+
+It runs outside of the cluster, guarded by the harness (`lab.guarded`), so that it is told to end whatever happens to that one. When
+it is killed itself, the world ends with it, and `leftovers` removes the rest later.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from lab.cluster import cgroups, leftovers, network, spaces
+
+PLAN = "network"
+"""The file in which the harness reads which addresses were free."""
+
+
+def keep(base: Path) -> int:
+    """Hold the cluster until told to end or until its control plane ends; then nothing of it is left but its files."""
+    lock = leftovers.hold(base / leftovers.KEEPER)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _stop)
+    world: spaces.Space | None = None
+    try:
+        cgroups.make(base.name)
+        world = spaces.Space(spaces.module("world", str(base)))
+        world.wait_for_first()
+        with leftovers.alone():
+            plan = network.choose()
+            network.connect_machine(base.name, world.pid, plan)
+        world.tell(str(plan.octet))
+        beside = base / f"{PLAN}.new"
+        beside.write_text(str(plan.octet))
+        beside.rename(base / PLAN)
+        return world.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        leftovers.remove_kernel_objects(base.name)
+        if world is not None:
+            world.end()
+        os.close(lock)
+
+
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(keep(Path(sys.argv[1])))
