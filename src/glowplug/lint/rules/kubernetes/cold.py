@@ -99,7 +99,7 @@ def _planned(weights: int, engine: str, version: str, gpus: int, names: tuple[st
     found = [plan for one in able if (plan := _plan(weights, engine, version, gpus, one)) is not None]
     if not found:
         return fact("guide.compile_seconds_max").value + fact("plan.init_seconds").value, 0
-    return min(seconds for seconds, _ in found), max(startup for _, startup in found)
+    return round(min(seconds for seconds, _ in found), 1), max(startup for _, startup in found)
 
 
 def _plan(weights: int, engine: str, version: str, gpus: int, machine: Instance) -> tuple[float, int] | None:
