@@ -77,44 +77,61 @@ def stream(documents: Sequence[Mapping[str, Any]], header: str = "") -> str:
     return head + "---\n".join("".join(f"{line}\n" for line in _lines(document, "")) for document in documents)
 
 
-def _lines(value: Any, indent: str) -> Iterator[str]:
+def block(value: Any, indent: str, lists: str = _STEP) -> list[str]:
+    """The lines of a mapping or list that has something in it, each with its indentation, to stand in a text that is there.
+    `lists` stands before the dashes of a list below a key: some write none.
+
+    Raises what `stream` raises.
+    """
+    return list(_lines(value, indent, lists))
+
+
+def scalar(value: Any, indent: str) -> list[str]:
+    """A scalar or an empty collection: what stands behind its key, and for a text of several lines those below, indented.
+
+    Raises what `stream` raises.
+    """
+    return _scalar(_bare(value), indent)
+
+
+def _lines(value: Any, indent: str, lists: str = _STEP) -> Iterator[str]:
     """The lines of a value that stands on lines of its own."""
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
             yield from _comment(item, indent)
-            yield from _pair(key, _bare(item), indent)
+            yield from _pair(key, _bare(item), indent, lists)
     elif _is_list(value) and value:
         for item in value:
             yield from _comment(item, indent)
-            yield from _item(_bare(item), indent)
+            yield from _item(_bare(item), indent, lists)
     else:
         first, *rest = _scalar(value, indent)
         yield indent + first
         yield from rest
 
 
-def _pair(key: str, item: Any, indent: str) -> Iterator[str]:
+def _pair(key: str, item: Any, indent: str, lists: str) -> Iterator[str]:
     name = _string(key)
     if len(name) > _LONGEST_SIMPLE_KEY:
         yield f"{indent}? {name}"
         name = ""
     if _is_block(item):
         yield f"{indent}{name}:"
-        yield from _lines(item, indent + _STEP)
+        yield from _lines(item, indent + (lists if _is_list(item) else _STEP), lists)
         return
     first, *rest = _scalar(item, indent + _STEP)
     yield f"{indent}{name}: {first}"
     yield from rest
 
 
-def _item(item: Any, indent: str) -> Iterator[str]:
+def _item(item: Any, indent: str, lists: str) -> Iterator[str]:
     if not _is_block(item):
         first, *rest = _scalar(item, indent + _STEP)
         yield f"{indent}- {first}"
         yield from rest
         return
     dash = f"{indent}- "
-    for line in _lines(item, indent + _STEP):
+    for line in _lines(item, indent + _STEP, lists):
         # Comments of the first key stay above the dash, where a person would put them.
         if dash and line.lstrip().startswith("#"):
             yield line[len(_STEP) :]
