@@ -12,7 +12,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.lint import options
-from glowplug.lint.json_options import EXTRA_CONFIG, extra_config, members, value_in
+from glowplug.lint.json_options import EXTRA_CONFIG, extra_config, json_option, members, value_in
 from glowplug.lint.spelling import rewritten, stands_in_script
 from glowplug.manifests.edit import Insert, Put, Remove, Replace, Splice
 from glowplug.manifests.kubelet import literal
@@ -325,16 +325,21 @@ def _set_dotted(workload: Workload, option: Option, key: str, value: Any) -> Ope
 
 def remove_extra(workload: Workload, key: str) -> Operations | None:
     """A key of `--model-loader-extra-config` goes; with its last key the option does."""
+    return remove_json(workload, EXTRA_CONFIG, key)
+
+
+def remove_json(workload: Workload, name: str, key: str) -> Operations | None:
+    """A key of a JSON option goes; with its last key the option does."""
     engine = workload.engine
-    if EXTRA_CONFIG not in engine.options:
+    if name not in engine.options:
         return ()
-    extra = extra_config(engine)
+    extra = json_option(engine, name)
     if extra is None or extra.error:
         return None
     if key not in extra.parts:
         return ()
     if len(extra.parts) == 1:
-        return remove_option(workload, EXTRA_CONFIG)
+        return remove_option(workload, name)
     if extra.option.dotted:
         words = [
             engine.words[one.first + more]
