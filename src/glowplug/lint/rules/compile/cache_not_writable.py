@@ -1,0 +1,185 @@
+"""The engine cannot write its compile cache, and ends at the start.
+
+## What it does
+
+Finds a compile cache on a mount with `readOnly: true`, on a volume that is read-only by itself or by its kind (ConfigMap, Secret,
+image), on a claim that is only `ReadOnlyMany`, and a cache directory outside every volume of a container with
+`readOnlyRootFilesystem`.
+
+## Why is this bad
+
+Engines write to a cache that they only read: locks, temporary files, the same artifact again. Where they cannot, vLLM does not
+run without a cache but exits with `OSError: Read-only file system` or `PermissionError`, and the pod restarts for ever.
+glowplug's launcher falls back to a private directory, and nothing is restored.
+
+## Example
+
+```yaml
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: vllm
+spec:
+  selector:
+    matchLabels: {app: vllm}
+  template:
+    metadata:
+      labels: {app: vllm}
+    spec:
+      tolerations:
+        - {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}
+      containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.33.0
+          args: [--model=/models/llama]
+          env:
+            - name: VLLM_CACHE_ROOT
+              value: /compile-cache/vllm
+          resources:
+            limits: {nvidia.com/gpu: "1"}
+          volumeMounts:
+            - name: compile-cache
+              mountPath: /compile-cache
+              readOnly: true
+      volumes:
+        - name: compile-cache
+          hostPath:
+            path: /mnt/k8s-disks/0/compile-cache
+            type: DirectoryOrCreate
+```
+
+Finds `true`.
+
+## Use instead
+
+```yaml
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: vllm
+spec:
+  selector:
+    matchLabels: {app: vllm}
+  template:
+    metadata:
+      labels: {app: vllm}
+    spec:
+      tolerations:
+        - {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}
+      containers:
+        - name: vllm
+          image: vllm/vllm-openai:v0.33.0
+          args: [--model=/models/llama]
+          env:
+            - name: VLLM_CACHE_ROOT
+              value: /compile-cache/vllm
+          resources:
+            limits: {nvidia.com/gpu: "1"}
+          volumeMounts:
+            - name: compile-cache
+              mountPath: /compile-cache
+      volumes:
+        - name: compile-cache
+          hostPath:
+            path: /mnt/k8s-disks/0/compile-cache
+            type: DirectoryOrCreate
+```
+
+## Fix safety
+
+Unsafe: it removes `readOnly`. Compiled artifacts are code, so who may write them can run code in every pod that shares the
+directory; if that is why it is read-only, let glowplug copy them into an `emptyDir` of each pod (`glowplug inject`).
+
+## Source
+
+Measured with vLLM 0.32.0 (exit 1, `OSError … inductor/locks`, `PermissionError … torch_aot_compile`); Kubernetes
+documentation, Volumes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from glowplug.lint.rule import Fix, Problem, Rule, Severity
+from glowplug.lint.rules.compile.keeping import keeping
+from glowplug.lint.rules.compile.off import compiling_off
+from glowplug.manifests.edit import Remove
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from glowplug.lint.rules.compile.keeping import Keeping
+    from glowplug.lint.view import Mount, Workload
+    from glowplug.manifests.values import Value
+
+_READ_ONLY: Final = {
+    "configMap": "a ConfigMap",
+    "secret": "a Secret",
+    "projected": "a projected volume",
+    "downwardAPI": "a projection of the pod",
+    "image": "an image",
+}
+
+
+def _check(workload: Workload) -> Iterator[Problem]:
+    if any(compiling_off(workload)):
+        return
+    kept = keeping(workload)
+    root = kept.root if not kept.launcher else None
+    mount = (workload.container.mount_of(root) if root is not None else None) or kept.mount
+    if mount is not None:
+        yield from _mounted(workload, kept, mount)
+    if kept.mount is None and root is not None and mount is None:
+        yield from _in_the_container(workload, kept, root)
+
+
+def _mounted(workload: Workload, kept: Keeping, mount: Mount) -> Iterator[Problem]:
+    hint = "mount it writable, or let glowplug copy it into an emptyDir of each pod"
+    end = "nothing is restored" if kept.launcher else "the engine exits at the start"
+    if mount.read_only:
+        at = mount.value.get("readOnly")
+        remove = (Remove(mount.value, "readOnly"),) if at is not None else ()
+        fix = Fix("mount it writable", remove, safe=False) if remove else None
+        yield Problem(at or mount.value, f"the compile cache at `{mount.path}` is mounted read-only: {end}", hint, fix)
+        return
+    found = _volume(workload, mount)
+    if found is not None:
+        at, what = found
+        yield Problem(at, f"the compile cache at `{mount.path}` is {what}, which cannot be written: {end}", hint)
+
+
+def _volume(workload: Workload, mount: Mount) -> tuple[Value, str] | None:
+    """What makes a volume read-only."""
+    volume = mount.volume
+    if volume is None:
+        return None
+    for kind, what in _READ_ONLY.items():
+        if mount.kind == kind:
+            return volume.key(kind) or volume, what
+    inner = volume.get(mount.kind) if mount.kind else None
+    flag = inner.get("readOnly") if inner is not None else None
+    if flag is not None and flag.data is True:
+        return flag, "a read-only volume"
+    name = volume.get("persistentVolumeClaim", "claimName")
+    if name is None or workload.everything is None:
+        return None
+    claim = workload.everything.named("PersistentVolumeClaim", name.text, workload.object.namespace)
+    modes = claim.value.get("spec", "accessModes") if claim is not None else None
+    texts = [mode.text for mode in modes.elements()] if modes is not None else []
+    return (name, "a claim for reading only") if texts and set(texts) == {"ReadOnlyMany"} else None
+
+
+def _in_the_container(workload: Workload, kept: Keeping, root: str) -> Iterator[Problem]:
+    """A directory of the container itself, whose file system is read-only."""
+    flag = workload.container.value.get("securityContext", "readOnlyRootFilesystem")
+    if flag is None or flag.data is not True or kept.root_by is None or kept.root_by.value is None:
+        return
+    yield Problem(
+        kept.root_by.at,
+        f"`{root}` is in no volume and the container's file system is read-only: the engine exits at the start",
+        "mount an emptyDir or a hostPath there",
+    )
+
+
+RULE = Rule(
+    name="cache-not-writable", area="compile", severity=Severity.ERROR, documentation=__doc__ or "", workload=_check
+)

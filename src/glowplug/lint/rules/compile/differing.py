@@ -1,0 +1,94 @@
+"""Values that are another one in every pod, on every node or at every roll-out, by where they come from."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from glowplug.core.tables import table
+
+if TYPE_CHECKING:
+    from glowplug.lint.view import Option, Variable, Workload
+    from glowplug.manifests.source import Place
+    from glowplug.manifests.values import Value
+
+_PACKAGE: Final = "glowplug.lint.rules.compile"
+_KUBELET: Final = re.compile(r"(?<!\$)(?:\$\$)*\$\(([A-Za-z_][\w.-]*)\)")
+_SHELL: Final = re.compile(r"\$[{(]?([A-Za-z_]\w*)[)}]?")
+# What a shell makes anew each time, or from the machine it runs on.
+_MADE: Final = (
+    (re.compile(r"\$\{?RANDOM\b|\bshuf\b|\buuidgen\b|/proc/sys/kernel/random|\bdate\b|\$\$(?!\()"), "start"),
+    (re.compile(r"\$\{?HOSTNAME\b|\bhostname\b|\bip (?:addr|route)\b"), "pod"),
+)
+_DEEPEST: Final = 8
+SENTENCES: Final = {
+    "pod": "is another one in every pod",
+    "name": "is another one in every pod",
+    "node": "is another one on every node",
+    "rollout": "is another one after every roll-out",
+    "start": "is made anew at every start",
+}
+
+
+def of_variable(workload: Workload, variable: Variable, depth: int = 0) -> str:
+    """By what a variable's value differs: a key of SENTENCES, "" where it is the same everywhere or cannot be known."""
+    if variable.value is not None or depth > _DEEPEST:
+        return ""
+    if variable.origin == "field" and variable.entry is not None:
+        return _of_field(workload, field_of(variable))
+    text = text_at(variable.at)
+    if variable.origin == "command":
+        made = next((by for pattern, by in _MADE if pattern.search(text)), "")
+        return made or _of_references(workload, _SHELL.findall(text), variable.name, depth)
+    if variable.origin == "value":
+        return _of_references(workload, _KUBELET.findall(text), variable.name, depth)
+    return ""
+
+
+def of_option(workload: Workload, option: Option) -> str:
+    """The same for the value of an option."""
+    if option.value is not None:
+        return ""
+    text = text_at(option.at)
+    return _of_references(workload, [*_KUBELET.findall(text), *_SHELL.findall(text)], "", 0)
+
+
+def of_text(workload: Workload, text: str) -> str:
+    """The same for a text in which kubelet replaces references."""
+    return _of_references(workload, _KUBELET.findall(text), "", 0)
+
+
+def field_at(variable: Variable) -> Value | Place:
+    """What says the field, else where the value stands."""
+    path = variable.entry.get("valueFrom", "fieldRef", "fieldPath") if variable.entry is not None else None
+    return path if path is not None else variable.at
+
+
+def field_of(variable: Variable) -> str:
+    """The field of the pod that a variable takes, "" for none."""
+    path = variable.entry.get("valueFrom", "fieldRef", "fieldPath") if variable.entry is not None else None
+    return path.text.replace('"', "'") if path is not None else ""
+
+
+def text_at(at: Value | Place) -> str:
+    """What is written there."""
+    return at.text
+
+
+def _of_field(workload: Workload, field: str) -> str:
+    by = _FIELDS.get(field, "")
+    stays = by == "name" and workload.object.kind == "StatefulSet"
+    return "name" if stays else "pod" if by == "name" else by
+
+
+def _of_references(workload: Workload, names: list[str], own: str, depth: int) -> str:
+    for name in names:
+        variable = workload.container.environment.get(name)
+        if variable is not None and name != own:
+            found = of_variable(workload, variable, depth + 1)
+            if found:
+                return found
+    return ""
+
+
+_FIELDS: Final = {row["field"]: row["by"] for row in table(_PACKAGE, "differing")}

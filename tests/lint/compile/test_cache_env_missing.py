@@ -1,0 +1,149 @@
+"""A volume for compiled artifacts that the engine is not told to use."""
+
+from __future__ import annotations
+
+import pytest
+
+import yaml
+
+from tests.lint.checking import fixed
+from tests.lint.compile.manifests import GUIDE, MOUNT, NVME, ROOT, cached, pod
+from tests.lint.compile.tables import Fires, Silent, name_of
+
+RULE = name_of(__file__)
+
+FIRES = {
+    "no variable at all": Fires(cached(env={}), ("/compile-cache",), "`VLLM_CACHE_ROOT` is not set"),
+    "only the compilers": Fires(
+        cached(env={"TORCHINDUCTOR_CACHE_DIR": "/compile-cache/inductor", "TRITON_CACHE_DIR": "/compile-cache/triton"}),
+        ("/compile-cache",),
+        "VLLM_CACHE_ROOT",
+    ),
+    "the guide without XDG_CACHE_HOME": Fires(
+        cached(
+            env={name: value for name, value in GUIDE.items() if "XDG" not in name}, image="vllm/vllm-openai:v0.21.0"
+        ),
+        ("/compile-cache",),
+    ),
+    "the guide without TRITON_CACHE_DIR": Fires(
+        cached(
+            env={name: value for name, value in GUIDE.items() if "TRITON" not in name}, image="vllm/vllm-openai:v0.21.0"
+        ),
+        ("/compile-cache",),
+        "TRITON_CACHE_DIR",
+    ),
+    "before AOT without Inductor's": Fires(
+        cached(image="vllm/vllm-openai:v0.16.0"), ("/compile-cache",), "TORCHINDUCTOR_CACHE_DIR"
+    ),
+    "AOT off without Inductor's": Fires(
+        cached(env={**ROOT, "VLLM_USE_AOT_COMPILE": "0"}), ("/compile-cache",), "TORCHINDUCTOR_CACHE_DIR"
+    ),
+    "named by the volume alone": Fires(
+        pod(mounts=["{name: torch-compile-cache, mountPath: /data}"], volumes={"torch-compile-cache": NVME}), ("/data",)
+    ),
+    "named by its path alone": Fires(
+        pod(mounts=["{name: c, mountPath: /var/cache/torch-compile-cache}"], volumes={"c": "emptyDir: {}"}),
+        ("/var/cache/torch-compile-cache",),
+    ),
+    "a home elsewhere": Fires(cached(env={"HOME": "/home/vllm"}), ("/compile-cache",), "/home/vllm/.cache/vllm"),
+    "SGLang": Fires(
+        cached(
+            env={},
+            image="lmsysorg/sglang:v0.5.23",
+            command=["python3", "-m", "sglang.launch_server"],
+            args=["--model-path=/m", "--enable-torch-compile"],
+        ),
+        ("/compile-cache",),
+        "SGLANG_CACHE_DIR",
+    ),
+    "TensorRT-LLM": Fires(
+        cached(env={}, image="nvcr.io/nvidia/tensorrt-llm/release:1.0.0", command=["trtllm-serve"], args=["/m"]),
+        ("/compile-cache",),
+    ),
+}
+
+SILENT = {
+    "the engine's own": Silent(cached()),
+    "the guide": Silent(cached(env=GUIDE, image="vllm/vllm-openai:v0.21.0")),
+    "AOT sets Inductor's itself": Silent(cached(image="vllm/vllm-openai:v0.21.0")),
+    "no volume": Silent(pod()),
+    "a volume for weights": Silent(
+        pod(mounts=["{name: models, mountPath: /models}"], volumes={"models": "emptyDir: {}"})
+    ),
+    "a hub's cache": Silent(
+        pod(
+            mounts=["{name: cache-volume, mountPath: /root/.cache/huggingface}"],
+            volumes={"cache-volume": "persistentVolumeClaim: {claimName: hub}"},
+        )
+    ),
+    "a name that may mean a hub's": Silent(
+        pod(
+            env={"HF_HOME": "/vllm-cache"},
+            mounts=["{name: vllm-cache, mountPath: /vllm-cache}"],
+            volumes={"vllm-cache": "emptyDir: {}"},
+        )
+    ),
+    "the default directory": Silent(
+        pod(mounts=["{name: compile-cache, mountPath: /root/.cache/vllm}"], volumes={"compile-cache": NVME})
+    ),
+    "the launcher sets them": Silent(
+        cached("emptyDir: {}", env={"GLOWPLUG_STORE": "s3://b/c", "GLOWPLUG_CACHE_ROOT": "/compile-cache"})
+    ),
+    "variables from a Secret": Silent(cached(env={}, env_from="[{secretRef: {name: s}}]")),
+    "a script nobody can follow": Silent(
+        cached(env={}, command=["bash", "-c"], args=['"source /env.sh; for i in 1; do vllm serve /m; done"'])
+    ),
+    "a value nobody knows": Silent(cached(env={"VLLM_CACHE_ROOT": "valueFrom: {configMapKeyRef: {name: c, key: k}}"})),
+    "nothing is compiled": Silent(cached(env={}, args=["--model=/m", "--enforce-eager"])),
+    "a version nobody knows": Silent(cached(image="vllm/vllm-openai:latest")),
+    "SGLang by Inductor's variable": Silent(
+        cached(
+            env={"TORCHINDUCTOR_CACHE_DIR": "/compile-cache/i", "TRITON_CACHE_DIR": "/compile-cache/t"},
+            image="lmsysorg/sglang:v0.5.23",
+            command=["python3", "-m", "sglang.launch_server"],
+            args=["--model-path=/m", "--enable-torch-compile"],
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FIRES.values(), ids=FIRES)
+def test_it_is_found_where_it_stands(case: Fires) -> None:
+    case.check(RULE)
+
+
+@pytest.mark.parametrize("case", SILENT.values(), ids=SILENT)
+def test_it_is_silent(case: Silent) -> None:
+    case.check(RULE)
+
+
+def _env(text: str) -> dict[str, str]:
+    container = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"][0]
+    return {one["name"]: one["value"] for one in container["env"]}
+
+
+@pytest.mark.parametrize("env", [{}, {"TRITON_CACHE_DIR": "/compile-cache/triton"}, {"HF_HOME": "/hf"}], ids=str)
+def test_the_fix_sets_what_render_sets_and_changes_nothing_that_is_there(env: dict[str, str]) -> None:
+    mended = _env(fixed(RULE, cached(env=env)))
+    assert (
+        mended.items()
+        >= {
+            "VLLM_CACHE_ROOT": "/compile-cache/vllm",
+            "VLLM_ASSETS_CACHE": "/compile-cache/vllm/assets",
+            "TORCHINDUCTOR_CACHE_DIR": "/compile-cache/inductor",
+            "TRITON_CACHE_DIR": "/compile-cache/triton",
+            **env,
+        }.items()
+    )
+
+
+def test_a_tree_that_lies_on_the_volume_already_stays_where_it_is() -> None:
+    env = {"XDG_CACHE_HOME": "/compile-cache", "TORCHINDUCTOR_CACHE_DIR": "/compile-cache/inductor"}
+    mended = _env(fixed(RULE, cached(env=env, image="vllm/vllm-openai:v0.21.0")))
+    assert mended["TRITON_CACHE_DIR"] == "/compile-cache/triton"
+    assert not any(name.startswith("VLLM_") for name in mended)
+
+
+def test_the_variables_follow_the_mount() -> None:
+    text = cached(env={}, mount=MOUNT.replace("/compile-cache", "/cache/compile/"))
+    assert _env(fixed(RULE, text))["VLLM_CACHE_ROOT"] == "/cache/compile/vllm"
