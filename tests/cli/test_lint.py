@@ -179,7 +179,7 @@ def test_an_empty_directory_and_manifests_without_engines(call: Call) -> None:
     answer = call("lint", "empty", "other.yaml")
     assert answer.status == 0
     assert "empty" in answer.err
-    assert "none of them has a pod with an engine" in answer.out
+    assert "there is no pod with an engine" in answer.out
 
 
 def test_stdin(piped: Callable[..., Answer]) -> None:

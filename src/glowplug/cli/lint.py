@@ -43,6 +43,8 @@ class Asked:
     unsafe: bool
     diff: bool
     form: str
+    filters: bool
+    """Whether stdout is for the mended text of stdin."""
 
 
 def _each(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -87,7 +89,7 @@ def _size(text: str) -> int:
 @click.option("--size", metavar="SIZE", callback=checked(_size), help="Size of the weights: 67GB.")
 @click.option("--exit-zero", is_flag=True, help="Exit status 0 where it would be 1.")
 @click.option(
-    "-o", "--output", "form", type=click.Choice(_FORMS), default="text", show_default=True, help="Form of the data."
+    "-o", "--output", "output", type=click.Choice(_FORMS), default="text", show_default=True, help="Form of the data."
 )
 @click.pass_context
 def command(context: click.Context, /, paths: tuple[str, ...], size: str | None, exit_zero: bool, **named: Any) -> None:
@@ -102,18 +104,25 @@ def command(context: click.Context, /, paths: tuple[str, ...], size: str | None,
     demand_some(context)
     rules = registry.chosen(named.pop("select"), named.pop("ignore"))
     options = run.Options(rules, named.pop("compute") or "", _size(size) if size else None)
-    asked = Asked(options, named["fix"] or named["diff"], named["unsafe_fixes"], named["diff"], named["form"])
-    _demand_sense(asked, paths)
+    asked = Asked(
+        options=options,
+        fix=named["fix"] or named["diff"],
+        unsafe=named["unsafe_fixes"],
+        diff=named["diff"],
+        form=named["output"],
+        filters=named["fix"] and not named["diff"] and "-" in paths,
+    )
+    _demand_sense(asked)
     given = inputs.read(paths, streams.standard_input().read() if "-" in paths else None)
     status = (_mended if asked.fix else _judged)(asked, given)
     if status and not (exit_zero and status == _NO):
         context.exit(status)
 
 
-def _demand_sense(asked: Asked, paths: Sequence[str]) -> None:
+def _demand_sense(asked: Asked) -> None:
     if asked.diff and asked.form != "text":
         raise UsageError(f"--diff prints a diff, which has no form {asked.form}", hint="leave out -o, or --diff")
-    if asked.fix and not asked.diff and "-" in paths and asked.form != "text":
+    if asked.filters and asked.form != "text":
         raise UsageError(
             f"--fix with - prints the mended text on stdout, which has no form {asked.form}",
             hint="leave out -o: what is left is told on stderr",
@@ -150,12 +159,10 @@ def _mended(asked: Asked, given: Given) -> int:
         return max(status, _diff(changed, done, number), _status(status, done.report))
     for before, after in changed:
         status = max(status, _write(before, after.text))
-    printed = next((after for before, after in zip(used, done.sources, strict=True) if before.path is None), None)
-    if printed is None:
-        _show(asked, done.report, summary)
-    else:
-        click.echo(printed.text.encode("utf-8", "surrogatepass"), nl=False)
-        _show(asked, done.report, summary, err=True)
+    for before, after in zip(used, done.sources, strict=True):
+        if before.path is None:
+            click.echo(after.text.encode("utf-8", "surrogatepass"), nl=False)
+    _show(asked, done.report, summary)
     return _status(status, done.report)
 
 
@@ -216,7 +223,7 @@ def _notes(notes: Sequence[str]) -> None:
         note(f"and {len(notes) - _MOST_NOTES} more like these")
 
 
-def _show(asked: Asked, report: Report, summary: Summary, *, err: bool = False) -> None:
+def _show(asked: Asked, report: Report, summary: Summary) -> None:
     from glowplug.lint import document, github, registry, sarif, text
 
     if asked.form == "sarif":
@@ -228,7 +235,7 @@ def _show(asked: Asked, report: Report, summary: Summary, *, err: bool = False) 
     else:
         value = document.to_document(report.findings, summary, unsafe=asked.unsafe) if asked.form != "text" else None
         Output(asked.form).document(
-            value, lambda: text.text(report, summary, unsafe=asked.unsafe), styled=True, err=err
+            value, lambda: text.text(report, summary, unsafe=asked.unsafe), styled=True, err=asked.filters
         )
 
 

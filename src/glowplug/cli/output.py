@@ -33,8 +33,10 @@ class Output:
     form: str = "text"
 
     def document(self, value: Any, text: Callable[[], str], *, styled: bool = False, err: bool = False) -> None:
-        """Print a JSON value by the chosen form; `text` is called for form text only. `styled`: it has colours of its own. `err`: text goes
-        to stderr, where stdout holds something else."""
+        """Print a JSON value by the chosen form; `text` is called for form text only.
+
+        `styled`: it has colours of its own. `err`: text goes to stderr, where stdout holds something else.
+        """
         if self.form == "json":
             click.echo(json_text(json.dumps(value, indent=2, ensure_ascii=False)))
         elif self.form == "yaml":

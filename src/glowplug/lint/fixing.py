@@ -173,76 +173,85 @@ def _touched(operation: edit.Operation) -> Value:
 
 
 @dataclass(frozen=True)
+class _Span:
+    """A part of a text: of a source, or of one scalar in it."""
+
+    of: int
+    start: int
+    end: int
+
+    def meets(self, other: _Span) -> bool:
+        """Whether they have something in common, or touch: what stands between two neighbours belongs to both."""
+        return self.of == other.of and self.start <= other.end and other.start <= self.end
+
+    def holds(self, other: _Span) -> bool:
+        return self.of == other.of and self.start <= other.start and other.end <= self.end
+
+
+@dataclass(frozen=True)
 class _Touch:
-    """What a fix touches. `marks`: keys and elements of collections that it adds or names; `whole`: sequences in which it counts
-    elements, whose numbers move with every other change; `gone`: spans that are written anew; `within`: spans that must stay."""
+    """What a fix touches. `marks`: what it adds to collections, or names in them, since two rules may want the same variable;
+    `gone`: what it writes anew or takes away; `within`: what has to stay for it."""
 
     marks: frozenset[tuple[int, str]]
-    whole: frozenset[int]
-    gone: frozenset[_Place]
-    within: frozenset[_Place]
+    gone: frozenset[_Span]
+    within: frozenset[_Span]
 
     def hinders(self, other: _Touch) -> bool:
         """Whether the two cannot be made at once."""
         return bool(
             self.marks & other.marks
-            or self.whole & (other.whole | {node for node, _ in other.marks})
-            or other.whole & {node for node, _ in self.marks}
             or any(one.meets(another) for one in self.gone for another in other.gone)
             or any(one.holds(inner) for one in self.gone for inner in other.within)
             or any(one.holds(inner) for one in other.gone for inner in self.within)
         )
 
 
-@dataclass(frozen=True)
-class _Place:
-    source: int
-    start: int
-    end: int
-
-    def meets(self, other: _Place) -> bool:
-        return self.source == other.source and self.start < other.end and other.start < self.end
-
-    def holds(self, other: _Place) -> bool:
-        return self.source == other.source and self.start <= other.start and other.end <= self.end
-
-
 def _touch(fix: Fix) -> _Touch:
     marks: set[tuple[int, str]] = set()
-    whole: set[int] = set()
-    gone: set[_Place] = set()
-    within: set[_Place] = set()
+    gone: set[_Span] = set()
+    within: set[_Span] = set()
     for operation in fix.operations:
         value = _touched(operation)
-        node = id(value.node)
         match operation:
-            case edit.Replace() | edit.Splice():
-                gone.add(_place(value))
-                continue
-            case edit.Insert(index=None):
-                marks.add((node, _name(operation.value)))
-            case edit.Insert() | edit.Remove(key=int()):
-                whole.add(node)
+            case edit.Replace():
+                gone.add(_span(value))
+                marks |= _renamed(value, operation.to)
+            case edit.Splice():
+                gone.add(_Span(id(value.node), operation.start, operation.end))
+                within.add(_span(value))
+            case edit.Insert():
+                marks.add((id(value.node), _name(operation.value)))
+                within.add(_span(value))
             case edit.Put() | edit.Remove() | edit.Rename():
-                names = (
-                    (str(operation.key), operation.to) if isinstance(operation, edit.Rename) else (str(operation.key),)
-                )
-                marks.update((node, name) for name in names)
-        within.add(_place(value))
-        if not isinstance(operation, edit.Insert):
-            child = value.get(operation.key)
-            if child is not None:
-                gone.add(_place(child))
-    return _Touch(frozenset(marks), frozenset(whole), frozenset(gone), frozenset(within))
+                marks.add((id(value.node), f"key={operation.key}"))
+                within.add(_span(value))
+                child = value.get(operation.key)
+                gone |= {_span(child)} if child is not None else set()
+                if isinstance(operation, edit.Rename):
+                    marks.add((id(value.node), f"key={operation.to}"))
+                elif isinstance(operation, edit.Put) and child is not None:
+                    marks |= _renamed(child, operation.value)
+    return _Touch(frozenset(marks), frozenset(gone), frozenset(within))
 
 
-def _place(value: Value) -> _Place:
+def _renamed(value: Value, to: object) -> set[tuple[int, str]]:
+    """What an element is called afterwards: a variable under another's name is that other."""
+    entry = value.parent
+    if value.step != "name" or entry is None or entry.parent is None:
+        return set()
+    return {(id(entry.parent.node), f"name={to}")}
+
+
+def _span(value: Value) -> _Span:
     span = value.span
-    return _Place(id(value.source), span.start, span.end)
+    return _Span(id(value.source), span.start, span.end)
 
 
 def _name(element: object) -> str:
-    """What makes an element the same as another: its name, else all of it. Two rules may want the same variable."""
+    """What makes an element of a list the same as another: its name; of a command line, the option."""
     if isinstance(element, dict) and isinstance(element.get("name"), str):
         return f"name={element['name']}"
+    if isinstance(element, str) and element.startswith("--"):
+        return f"option={element.partition('=')[0]}"
     return json.dumps(element, sort_keys=True, default=str)

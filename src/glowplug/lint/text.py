@@ -40,7 +40,7 @@ def closing(summary: Summary) -> str:
     hidden = f" ({_number(summary.ignored, 'finding')} ignored by annotations)" if summary.ignored else ""
     fixed = f"{summary.fixed} fixed, " if summary.fixed else ""
     if not number:
-        engines = "" if summary.workloads else "; none of them has a pod with an engine"
+        engines = "" if summary.workloads or not summary.files else "; there is no pod with an engine"
         return f"{fixed}no findings in {where}{engines}{hidden}"
     severities = ((summary.errors, "error"), (summary.warnings, "warning"), (summary.infos, "info"))
     counts = ", ".join(_number(count, name) for count, name in severities if count)
