@@ -20,11 +20,11 @@ from glowplug.render.injecting import carried, variables, volumes
 from glowplug.render.injecting.listing import Listing
 from glowplug.render.injecting.part import Part
 from glowplug.render.injecting.pod import Pod, RefusedError, demand, text
+from glowplug.render.options import Mode, Options
 
 if TYPE_CHECKING:
     from glowplug.manifests.recipe import Recipe
     from glowplug.manifests.values import Value
-    from glowplug.render.options import Options
 
 __all__ = ["Injection", "Pod", "RefusedError", "inject"]
 
@@ -70,7 +70,9 @@ def _with_kept_domain(pod: Pod, options: Options) -> Options:
     """A domain that was named once, and is not simply the namespace, stays the domain until another one is named."""
     env = Listing(pod.container, "env").named(variables.DOMAIN)
     value = text(env[1], "value") if env is not None else ""
-    return options if options.domain or value in ("", pod.namespace) else replace(options, domain=value)
+    if options.domain or options.mode is Mode.SHARED or value in ("", pod.namespace):
+        return options
+    return replace(options, domain=value)
 
 
 def _label(pod: Pod, added: Recipe) -> Part:
@@ -81,8 +83,9 @@ def _label(pod: Pod, added: Recipe) -> Part:
     if pod.label == wanted:
         return part
     if not wanted:
-        if labels is not None:
-            part.operations.append(Remove(labels, recipe.MODE_LABEL))
+        if labels is not None and pod.labelled is not None:
+            alone = len(list(labels.items())) == 1
+            part.operations.append(Remove(pod.labelled, "labels") if alone else Remove(labels, recipe.MODE_LABEL))
         part.changes.append(f"label {recipe.MODE_LABEL} removed")
         return part
     if pod.labelled is None:

@@ -125,6 +125,11 @@ def _reasons(pod: Pod, options: Options) -> Iterator[str]:
     yield from _of_security(pod, options)
     if recipe.MODE_LABEL in pod.selected:
         yield f"the object selects its pods by the label {recipe.MODE_LABEL}, which says the mode"
+    if len(pod.engines) > 1:
+        yield (
+            f"several containers are engines ({', '.join(pod.engines)}): they would write one cache directory, and engines name "
+            "temporary files by process id, which is the same in every container"
+        )
     if options.mode is Mode.SHARED:
         yield from _of_user(pod)
         return
@@ -132,11 +137,6 @@ def _reasons(pod: Pod, options: Options) -> Iterator[str]:
         yield (
             "it is on the network of its node (hostNetwork), where it has the node's own rights to the store and not those of its "
             "service account; mode shared needs none"
-        )
-    if len(pod.engines) > 1:
-        yield (
-            f"several containers are engines ({', '.join(pod.engines)}): they would write one cache directory, and engines name "
-            "temporary files by process id, which is the same in every container"
         )
     if options.mode is Mode.NODE and not (options.domain or pod.namespace):
         yield "it names no namespace, which is the trust domain: give --namespace or --domain"

@@ -19,7 +19,7 @@ from glowplug.render.injecting.pod import RefusedError, text
 from glowplug.render.options import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from glowplug.manifests.recipe import Recipe, Variable
     from glowplug.manifests.values import Value
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from glowplug.render.options import Options
 
 _TITLE: Final = "torch.compile cache"
-DOMAIN: Final = "GLOWPLUGDOMAIN"
+DOMAIN: Final = "GLOWPLUG_DOMAIN"
 _STORE: Final = "GLOWPLUG_STORE"
 _ROOT: Final = "GLOWPLUG_CACHE_ROOT"
 _NO_PUBLISH: Final = "GLOWPLUG_NO_PUBLISH"
@@ -67,7 +67,7 @@ def _caches(pod: Pod, listed: Listing, part: Part) -> None:
     kept, _ = compiling.split(placed.kept)
     part.notes += [_kept(name, value) for name, value in kept.items()]
     part.notes += [_kept(name, None) for name in wanted if name in pod.environ and pod.environ[name] is None]
-    part.notes += placed.costs
+    part.notes += [_shown(cost, known) for cost in placed.costs]
 
 
 def _client(pod: Pod, options: Options, variable: Variable, listed: Listing, part: Part) -> None:
@@ -144,6 +144,15 @@ def _texts(data: Any) -> Iterator[str]:
             yield from _texts(one)
     elif isinstance(data, str):
         yield data
+
+
+def _shown(sentence: str, environ: Mapping[str, str]) -> str:
+    """A sentence about variables without what is secret in their values."""
+    for name, value in environ.items():
+        hidden = redact.value(name, value)
+        if value and hidden != value:
+            sentence = sentence.replace(value, hidden)
+    return sentence
 
 
 def _kept(name: str, value: str | None) -> str:
