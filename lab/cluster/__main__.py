@@ -52,10 +52,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _up(nodes: int) -> int:
     for one in leftovers.found():
-        exports = one.base / _EXPORTS
-        if one.alive and one.prompt and one.prompt.lives() and exports.exists():
+        if one.at_prompt and (one.base / _EXPORTS).exists():
             cachedir.say("a cluster is up already")
-            print(exports.read_text(), end="")
+            print((one.base / _EXPORTS).read_text(), end="")
             return 0
     harness.build()
     holder = subprocess.Popen(
@@ -69,14 +68,18 @@ def _up(nodes: int) -> int:
     )
     assert holder.stdin is not None
     assert holder.stdout is not None
-    with cachedir.step(f"starting a cluster of {nodes} nodes"):
-        # Interrupted here we end, the holder reads the end of its input, and ends the cluster.
-        path = holder.stdout.readline().strip()
-    if not path:
-        return holder.wait() or 1
-    print(Path(path).read_text(), end="", flush=True)
-    holder.stdin.write("go on\n")
-    holder.stdin.flush()
+    try:
+        with cachedir.step(f"starting a cluster of {nodes} nodes"):
+            path = holder.stdout.readline().strip()
+        if not path:
+            return holder.wait() or 1
+        print(Path(path).read_text(), end="", flush=True)
+        holder.stdin.write("go on\n")
+        holder.stdin.flush()
+    except KeyboardInterrupt:
+        holder.stdin.close()  # which the holder takes for our end, as it takes a SIGKILL of ours
+        holder.wait()
+        return 130
     return 0
 
 
@@ -101,8 +104,10 @@ def _hold(nodes: int) -> int:
             settings = {"KUBECONFIG": str(cluster.kubeconfig)} | cluster.s3.env()
             lines = [f"export {name}={shlex.quote(value)}" for name, value in settings.items()]
             exports = cluster.base / _EXPORTS
-            exports.touch(mode=0o600)
-            exports.write_text("\n".join([*lines, f'export PATH={shlex.quote(str(tools))}:"$PATH"', ""]))
+            beside = exports.with_suffix(".new")
+            beside.touch(mode=0o600)
+            beside.write_text("\n".join([*lines, f'export PATH={shlex.quote(str(tools))}:"$PATH"', ""]))
+            beside.rename(exports)
             print(exports, flush=True)
             _let_go()
             told.wait()

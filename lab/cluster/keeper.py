@@ -14,16 +14,22 @@ from types import FrameType
 
 from lab.cluster import cgroups, leftovers, network, spaces
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PLAN = "network"
 """The file in which the harness reads which addresses were free."""
 
 
+class _Told(BaseException):
+    """A signal told us to end."""
+
+
 def keep(base: Path) -> int:
-    """Hold the cluster until told to end or until its control plane ends; then nothing of it is left but its files."""
+    """Hold the cluster until told to end (then nothing of it is left) or until its control plane ends (then files are)."""
     lock = leftovers.hold(base / leftovers.KEEPER)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in _SIGNALS:
         signal.signal(number, _stop)
     world: spaces.Space | None = None
+    told = False
     try:
         cgroups.make(base.name)
         world = spaces.Space(spaces.module("world", str(base)))
@@ -36,17 +42,22 @@ def keep(base: Path) -> int:
         beside.write_text(str(plan.octet))
         beside.rename(base / PLAN)
         return world.wait()
+    except _Told:
+        told = True
+        return 0
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         leftovers.remove_kernel_objects(base.name)
         if world is not None:
             world.end()
+        if told:
+            leftovers.remove_files(base)
         os.close(lock)
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(0)
+    raise _Told
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from lab.cluster import cgroups, network
@@ -33,18 +34,34 @@ _ALONE = "\0glowplug-cluster"
 _PATIENCE_SECONDS = 90.0
 
 
+class State(Enum):
+    """Who lives of those who end a cluster."""
+
+    HELD = "held"
+    """Its harness."""
+    ENDING = "ending"
+    """Only the keeper, who is therefore removing it."""
+    LEFT = "left"
+    """Nobody."""
+
+
 @dataclass(frozen=True)
 class Found:
-    """A cluster on this machine: whether somebody lives who will end it, and who was started by `make cluster-up`, if it is his."""
+    """A cluster on this machine, and who holds it if that was started by `make cluster-up`."""
 
     name: str
-    alive: bool
+    state: State
     prompt: Prompt | None
 
     @property
     def base(self) -> Path:
         """Its directory, there or not."""
         return place() / self.name
+
+    @property
+    def at_prompt(self) -> bool:
+        """Whether it is a prompt's, and goes on."""
+        return self.state is State.HELD and self.prompt is not None and self.prompt.lives()
 
 
 @dataclass(frozen=True)
@@ -106,7 +123,7 @@ def claim_for_prompt(base: Path) -> None:
 def found() -> list[Found]:
     """Every cluster of which there is anything on this machine."""
     names = {path.name for path in place().glob(f"{PREFIX}*") if path.is_dir()} | cgroups.names(PREFIX)
-    return [Found(name, _is_alive(place() / name), _prompt(place() / name)) for name in sorted(names)]
+    return [Found(name, _state(place() / name), _prompt(place() / name)) for name in sorted(names)]
 
 
 def remove_kernel_objects(name: str) -> None:
@@ -117,39 +134,49 @@ def remove_kernel_objects(name: str) -> None:
         raise OSError(f"{name}: these processes do not end: {', '.join(map(str, sorted(stuck)))}")
 
 
+def remove_files(base: Path) -> None:
+    """Remove the directory, although somebody who is about to end may still write into it. Raises OSError if it stays."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while base.exists():
+        shutil.rmtree(base, ignore_errors=True)
+        if time.monotonic() > deadline:
+            raise OSError(f"{base} cannot be removed")
+        time.sleep(0.02)
+
+
 def clean(*, prompts: bool) -> tuple[list[str], list[str]]:
-    """Remove all that has no owner any more and, if `prompts`, end the clusters of prompts; returns the names: removed, left.
+    """Remove all that has no harness any more and, if `prompts`, end the clusters of prompts; returns the names: removed, left.
 
     Left is what belongs to a harness that lives. Raises OSError when something would not go.
     """
-    if prompts:
-        for one in found():
-            if one.alive and one.prompt and one.prompt.lives():
-                os.kill(one.prompt.pid, signal.SIGTERM)
-                removed_by_owner = one
-                _wait_until_dead(removed_by_owner)
-    removed, left = [], []
+    seen = found()
+    for one in seen:
+        if prompts and one.at_prompt and one.prompt is not None:
+            os.kill(one.prompt.pid, signal.SIGTERM)
+            _wait_until_left(one)
+        elif one.state is State.ENDING:
+            _wait_until_left(one)
     with alone():
         for one in found():
-            if one.alive:
-                left.append(one.name)
-                continue
-            remove_kernel_objects(one.name)
-            shutil.rmtree(one.base, ignore_errors=True)
-            removed.append(one.name)
-    return removed, left
+            if one.state is State.LEFT:
+                remove_kernel_objects(one.name)
+                remove_files(one.base)
+        left = [one.name for one in found()]
+    return [one.name for one in seen if one.name not in left], left
 
 
-def _wait_until_dead(one: Found) -> None:
+def _wait_until_left(one: Found) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    while _is_alive(one.base):
+    while _state(one.base) is not State.LEFT:
         if time.monotonic() > deadline:
             raise OSError(f"{one.name} did not end within {_PATIENCE_SECONDS:.0f} s")
         time.sleep(0.1)
 
 
-def _is_alive(base: Path) -> bool:
-    return any(_is_held(base / lock) for lock in (HARNESS, KEEPER))
+def _state(base: Path) -> State:
+    if _is_held(base / HARNESS):
+        return State.HELD
+    return State.ENDING if _is_held(base / KEEPER) else State.LEFT
 
 
 def _is_held(lock: Path) -> bool:

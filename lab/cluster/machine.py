@@ -6,18 +6,21 @@ the machine's. Paths inside the own ones that a node cannot do without (the chec
 remain visible. Nothing is made outside of the cluster's directory, not even a mount point.
 
 kubelet sets kernel parameters of the machine (vm.overcommit_memory, kernel.panic …) unless they have the values that it wants. Here
-it finds files with these values in their place, so that the machine keeps its own.
+it finds files with these values in their place, so that the machine keeps its own. The machine's identity and the identity of its
+boot are stood in for in the same way, so that two nodes differ in the one, and a node before and after a crash in the other.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import os
 import socket
 import subprocess
 import sys
 import time
+import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -120,7 +123,7 @@ def first(task: Path) -> int:
 def prepare(task: Path) -> None:
     """Make the node's directories; what is there stays."""
     base = task.parent
-    for part in ("etc/cni", "log", "root", "etc/sysctl"):
+    for part in ("etc/cni", "log", "empty", "etc/stand-ins"):
         (base / part).mkdir(parents=True, exist_ok=True)
     own = base / "own"
     for inside in (*OWN, "/var/lib", "/var/log", "/var/cache", "/var/tmp", str(DISKS)):  # noqa: S108
@@ -137,9 +140,11 @@ def _enter_root(node: Task) -> None:
     base = Path(node.directory)
     places = {inside: str(base / "own" / inside.lstrip("/")) for inside in OWN}
     hidden = [path for path in node.keep if any(Path(path).is_relative_to(inside) for inside in (*OWN, "/run"))]
-    empty = base / "root"
-    enter.assemble(empty, places | {"/run": str(empty), str(HERE): str(base)}, hidden)
-    os.chdir(empty)
+    # Not below what is shown at /node, or the new root would be found in itself.
+    root = base.parent.with_name("root")
+    root.mkdir(exist_ok=True)
+    enter.assemble(root, places | {"/run": str(base / "empty"), str(HERE): str(base)}, hidden)
+    os.chdir(root)
     libc = ctypes.CDLL(None, use_errno=True)
     subprocess.run(["pivot_root", ".", "."], check=True)
     if libc.umount2(b".", _MNT_DETACH) != 0:
@@ -150,10 +155,17 @@ def _enter_root(node: Task) -> None:
         _mount("-t", "tmpfs", "-o", "mode=1777" if memory == "/dev/shm" else "mode=755", "tmpfs", memory)  # noqa: S108
     _mount("--make-rshared", "/")  # what kubelet and mount propagation rely on
     for name, value in _WANTED_BY_KUBELET.items():
-        stand_in = HERE / "etc" / "sysctl" / name.replace("/", ".")
-        stand_in.write_text(f"{value}\n")
-        if (Path("/proc/sys") / name).exists():
-            _mount("--bind", str(stand_in), f"/proc/sys/{name}")
+        _stand_in(Path("/proc/sys") / name, str(value))
+    _stand_in(Path("/etc/machine-id"), hashlib.md5(node.group.encode(), usedforsecurity=False).hexdigest())
+    _stand_in(Path("/proc/sys/kernel/random/boot_id"), str(uuid.uuid4()))
+
+
+def _stand_in(file: Path, content: str) -> None:
+    """Show other content in the place of a file of the machine, which itself is not changed."""
+    if file.exists():
+        own = HERE / "etc" / "stand-ins" / str(file).strip("/").replace("/", ".")
+        own.write_text(f"{content}\n")
+        _mount("--bind", str(own), str(file))
 
 
 def _mount(*words: str) -> None:
