@@ -53,6 +53,10 @@ _HARMLESS: Final = frozenset(
 )
 
 
+_SPECIAL: Final = re.compile(r"""[ \t\r\n\\'"$`;&|()<>]""")
+_QUOTED_SPECIAL: Final = re.compile(r'["\\$`]')
+
+
 class OpaqueError(Exception):
     """The script cannot be followed by reading it; the message says why."""
 
@@ -165,19 +169,22 @@ class _Lexer:
         self.at = end + 1
 
     def _operator_or_text(self) -> None:
-        for operator in _OPERATORS:
-            if self.script.startswith(operator, self.at):
-                if operator in _REDIRECTIONS and self._is_descriptor():
-                    self.pieces, self.open = [], False
-                self._close()
-                self.tokens.append(operator)
-                self.at += len(operator)
-                return
         start = self.at
+        end = _text_end(self.script, start)
+        if end == start:
+            self._operator()
+            return
         self._open()
-        while self.at < len(self.script) and self.script[self.at] not in " \t\r\n\\'\"$`;&|()<>":
-            self.at += 1
-        self._add("text", self.source[start : self.at], quoted=False)
+        self.at = end
+        self._add("text", self.source[start:end], quoted=False)
+
+    def _operator(self) -> None:
+        operator = next(one for one in _OPERATORS if self.script.startswith(one, self.at))
+        if operator in _REDIRECTIONS and self._is_descriptor():
+            self.pieces, self.open = [], False
+        self._close()
+        self.tokens.append(operator)
+        self.at += len(operator)
 
     def _is_descriptor(self) -> bool:
         """Whether the word so far is a bare number, which right before a redirection is its file descriptor."""
@@ -188,23 +195,23 @@ class _Lexer:
         self.at += 1
         start = self.at
         while True:
-            if self.at >= len(self.script):
+            found = _QUOTED_SPECIAL.search(self.script, self.at)
+            if found is None:
                 raise OpaqueError("an unbalanced quote")
-            character = self.script[self.at]
-            if character in '"\\$`':
-                self._add("text", self.source[start : self.at], quoted=True)
+            self.at = found.start()
+            self._add("text", self.source[start : self.at], quoted=True)
+            character = found.group()
             if character == '"':
                 self.at += 1
                 return
-            if character == "\\" and self.at + 1 < len(self.script):
-                self._quoted_escape()
-            elif character == "$":
-                self._reference(quoted=True)
-            elif character == "`":
+            if character == "`":
                 raise OpaqueError("a command substitution")
+            if character == "$":
+                self._reference(quoted=True)
+            elif self.at + 1 < len(self.script):
+                self._quoted_escape()
             else:
-                self.at += 1
-                continue
+                raise OpaqueError("an unbalanced quote")
             start = self.at
 
     def _quoted_escape(self) -> None:
@@ -452,6 +459,12 @@ def _placed(fields: Sequence[str], spot: Spot) -> list[str]:
     """The words that came of one word of the script. An argument that came through whole keeps the place it has."""
     spot = spot._replace(shared=len(fields) > 1)
     return [field if isinstance(field, Written) and field.spot else standing(field, spot) for field in fields]
+
+
+def _text_end(script: str, start: int) -> int:
+    """Where bare text ends that begins there."""
+    found = _SPECIAL.search(script, start)
+    return found.start() if found else len(script)
 
 
 def _braces(text: str) -> bool:

@@ -37,10 +37,10 @@ class Mark(NamedTuple):
 
     def cut(self, start: int, end: int) -> Mark:
         """The mark of some of these characters."""
-        if self.range is None or self.range.end - self.range.start != self.length:
-            return self._replace(length=end - start)
-        origin, begin, _ = self.range
-        return self._replace(length=end - start, range=Range(origin, begin + start, begin + end))
+        range_ = self.range
+        if range_ is not None and range_[2] - range_[1] == self.length:
+            range_ = Range(range_[0], range_[1] + start, range_[1] + end)
+        return Mark(end - start, range_, self.host, self.known)
 
 
 class Spot(NamedTuple):
@@ -66,7 +66,7 @@ class Written(str):
         if not isinstance(key, slice):
             return str.__getitem__(self, key)
         start, end, step = key.indices(len(self))
-        return self.cut(start, end) if step == 1 else str.__getitem__(self, key)
+        return self.cut(start, max(start, end)) if step == 1 else str.__getitem__(self, key)
 
     def __add__(self, other: str) -> str:
         return joined((self, other))
@@ -82,10 +82,12 @@ class Written(str):
         """The marks of these characters, none for no character."""
         at = 0
         for mark in self.marks:
-            first, last = max(start - at, 0), min(end - at, mark.length)
-            if first < last:
-                yield mark if last - first == mark.length else mark.cut(first, last)
-            at += mark.length
+            length = mark[0]
+            if start <= at and at + length <= end:
+                yield mark
+            elif at < end and start < at + length:
+                yield mark.cut(max(start - at, 0), min(end - at, length))
+            at += length
             if at >= end:
                 return
 

@@ -1,14 +1,19 @@
-"""Where characters of a command line stand in the manifest: in the item itself, in a script, or in the variable they came from."""
+"""Where characters of a command line stand in the manifest: in the item itself, in a script, or in the variable they came from.
+
+A place inside a scalar is computed when somebody asks: most options are read and never pointed at.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 from glowplug.engines.written import Range, Written, marks_of
 from glowplug.manifests.source import Place
 
 if TYPE_CHECKING:
     from glowplug.lint.view import Word
+    from glowplug.manifests.source import Span
     from glowplug.manifests.values import Value
 
 
@@ -17,7 +22,21 @@ def place(range_: Range) -> Value | Place:
     value: Value = range_.origin
     if range_.start == 0 and range_.end == len(value.text) and range_.end:
         return value
-    return Place(value.source, value.part(range_.start, range_.end))
+    return Within(value, range_.start, range_.end)
+
+
+class Within(Place):
+    """The place of some characters of a scalar's text."""
+
+    def __init__(self, value: Value, start: int, end: int) -> None:
+        object.__setattr__(self, "source", value.source)
+        object.__setattr__(self, "_characters", (value, start, end))
+
+    @cached_property
+    def span(self) -> Span:
+        """Computed once."""
+        value, start, end = self.__dict__["_characters"]
+        return cast("Value", value).part(start, end)
 
 
 def of_word(word: Word, start: int = 0, end: int | None = None) -> Value | Place:

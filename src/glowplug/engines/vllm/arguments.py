@@ -312,7 +312,7 @@ class _Reader:
 
 def is_option(word: str) -> bool:
     """Whether argparse takes a word for an option and not for a value."""
-    return word.startswith("-") and len(word) > 1 and not _is_number(word)
+    return word[:1] == "-" and len(word) > 1 and (word[1] == "-" or not _is_number(word))
 
 
 def _is_number(word: str) -> bool:
