@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glowplug.lint import fixing
 from glowplug.lint.fixing import Fixed, fix
 from glowplug.lint.rule import Fix, Problem, Rule
 from glowplug.lint.run import Options
@@ -91,9 +90,23 @@ def test_rules_that_undo_each_other_end() -> None:
         return samples.each(check, name)
 
     rules = (swap("vllm", "other", "one"), swap("other", "vllm", "two"))
-    done = fix([Source("1.yaml", DEPLOYMENT)], Options(rules))
-    assert sum(done.applied.values()) == fixing.ROUNDS
-    values.load(done.sources[0])
+    done = _fix(DEPLOYMENT, rules=(*rules, samples.OLD))
+    assert done.sources[0].text == _text(DEPLOYMENT, rules=(samples.OLD,)), "the others' fixes are made, theirs are not"
+    [refused] = done.refused
+    assert "without end" in refused.why
+
+
+def test_a_fix_that_is_found_again_for_ever_is_not_made() -> None:
+    def longer(workload: Workload) -> Iterator[Problem]:
+        name = workload.container.value.get("name")
+        if name:
+            yield Problem(name, f"{name.text} is short", "", Fix("make it longer", (Replace(name, name.text + "-x"),)))
+
+    done = _fix(DEPLOYMENT, rules=(samples.each(longer),))
+    assert done.sources[0].text == DEPLOYMENT
+    assert done.applied == {}
+    assert [one.finding.rule for one in done.refused] == ["sample"]
+    assert [one.fix for one in done.findings] == [None]
 
 
 def test_every_workload_of_every_file_is_mended_and_other_files_are_not_touched() -> None:

@@ -2,7 +2,7 @@
 
 In a round, each file gets all fixes that do not touch each other; the rest waits for the next round, where it is found anew
 against the text as it then is. So a fix never works with a place that another has moved, and a fix that makes another finding
-is followed up. Rounds are bounded, against two rules that undo each other's work.
+is followed up. Rounds are bounded, against a fix that makes its own finding again, and two that undo each other.
 """
 
 from __future__ import annotations
@@ -53,24 +53,44 @@ class Fixed:
 def fix(sources: Sequence[Source], options: Options | None = None, *, unsafe: bool = False) -> Fixed:
     """Mend what has a fix (`unsafe`: also where what runs may change) in these texts; nothing is written to any file.
 
-    Raises BadInputError for a source that is no YAML.
+    Rules whose fixes are still wanted after the last round mend nothing at all: half of what never ends is no result, and would
+    be another one at the next call. Raises BadInputError for a source that is no YAML.
     """
+    endless: frozenset[str] = frozenset()
+    first = lint(sources, options)
+    while True:
+        done, restless = _rounds(sources, first, options, unsafe=unsafe, without=endless)
+        if not restless:
+            return done
+        endless |= restless
+
+
+def _rounds(
+    sources: Sequence[Source], report: Report, options: Options | None, *, unsafe: bool, without: frozenset[str]
+) -> tuple[Fixed, frozenset[str]]:
+    """All rounds, and the rules that wanted more of them."""
     now = tuple(sources)
     applied: Counter[tuple[str, str]] = Counter()
     refused: dict[tuple[str, ...], Refused] = {}
-    report = lint(now, options)
-    for _ in range(ROUNDS):
-        wanted = [one for one in report.findings if one.fixable(unsafe=unsafe) and _identity(one) not in refused]
+    for number in range(ROUNDS + 1):
+        wanted: list[Finding] = []
+        for one in report.findings:
+            if one.fixable(unsafe=unsafe) and one.rule in without:
+                refused.setdefault(_identity(one), Refused(one, "after its fix it is found again, without end"))
+            elif one.fixable(unsafe=unsafe) and _identity(one) not in refused:
+                wanted.append(one)
         changed, done, impossible = _round(wanted)
         refused |= {_identity(each.finding): each for each in impossible}
         if not changed:
             break
+        if number == ROUNDS:
+            return Fixed(now, report, applied), frozenset(rule for rule, _ in done)
         applied.update(done)
         now = tuple(changed.get(source.name, source) for source in now)
         report = lint(now, options)
     left = tuple(replace(one, fix=None) if _identity(one) in refused else one for one in report.findings)
     still = tuple(refused[_identity(one)] for one in left if _identity(one) in refused)
-    return Fixed(now, replace(report, findings=left), dict(applied), still)
+    return Fixed(now, replace(report, findings=left), dict(applied), still), frozenset()
 
 
 def patched(finding: Finding) -> tuple[tuple[Source, str], ...]:
