@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core.errors import BadInputError
 from glowplug.manifests import intent
-from glowplug.manifests.nodes import compose
+from glowplug.manifests.nodes import Document, compose
 from glowplug.manifests.resolving import resolve
 from glowplug.manifests.rewriting import CannotEditError, Edit, Page
 from glowplug.manifests.source import Source
@@ -21,10 +21,12 @@ from glowplug.manifests.values import data_of
 from glowplug.manifests.writing import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from glowplug.manifests.intent import Path
     from glowplug.manifests.values import Value
+
+_LINE_ENDS: Final = ("\n", "\r")
 
 __all__ = ["CannotEditError", "Insert", "Operation", "Put", "Remove", "Rename", "Replace", "Splice", "apply"]
 
@@ -108,16 +110,41 @@ def apply(source: Source, operations: Sequence[Operation]) -> str:
         meant = [data_of(document.root) for document in documents]
         starts = [0, *(document.start for document in documents[1:]), len(source.text)]
         pieces = [source.text[start:end] for start, end in itertools.pairwise(starts)]
+        pieces[-1] += _missing_end(source.text, documents[-1])
         for index, wanted in tasks.items():
             pieces[index], meant[index] = _edited(pieces[index], meant[index], wanted)
         text = "".join(pieces)
-        read = [data_of(document.root) for document in compose(Source(source.name, text))]
+        for candidate in _endings(source.text, text):
+            read = [data_of(document.root) for document in compose(Source(source.name, candidate))]
+            if intent.same(read, meant):
+                return candidate
     except BadInputError as error:
         raise CannotEditError(f"it cannot be written there: {error.message}") from error
-    if not intent.same(read, meant):
-        shared = any(document.aliases for document in documents)
-        raise CannotEditError("others use what would change" if shared else "something else would change with it")
-    return text
+    shared = any(document.aliases for document in documents)
+    raise CannotEditError("others use what would change" if shared else "something else would change with it")
+
+
+def _endings(before: str, text: str) -> Iterator[str]:
+    """A file without an end of its last line stays so, unless a text that ends with one comes to stand last."""
+    if before.endswith(_LINE_ENDS):
+        yield text
+        return
+    bare = text.rstrip("".join(_LINE_ENDS))
+    yield bare
+    yield text if text != bare else text + _line_end(text)
+
+
+def _line_end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _missing_end(text: str, last: Document) -> str:
+    """The end that the last line has not, so that others can be put below it; none where it would become part of a value."""
+    if text.endswith(_LINE_ENDS):
+        return ""
+    end = _line_end(text)
+    (*_, again) = compose(Source("", text + end))
+    return end if intent.same(data_of(last.root), data_of(again.root)) else ""
 
 
 def _subject(operation: Operation) -> Value:
@@ -205,9 +232,9 @@ class _Moves:
         match operation:
             case Put(_, key, value, after):
                 _demand(subject.is_mapping or subject.data is None, "only a mapping has keys")
+                self._gone.add((*was, key))
                 key = self._name(was, key)
                 edits = page.put(path, key, value, self._names.get(was, {}).get(after, after) or "")
-                self._gone.add((*was, key))
                 return edits, intent.changed(data, path, intent.put(key, plain(value)))
             case Insert(_, value, index):
                 _demand(subject.is_sequence or subject.data is None, "only a list has elements")

@@ -29,6 +29,7 @@ _BLOCK_HEADER: Final = re.compile(r"[|>][-+0-9]*")
 _SAFE_IN_FLOW: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 _REST_IS_COMMENT: Final = re.compile(r"[ \t]+#[^\r\n]*|[ \t]*(?=[\r\n]|$)")
 _ESCAPED: Final = re.compile("[^ -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_BLANK_LINES: Final = re.compile(r"(?:[ \t]*(?:\r\n?|\n))*")
 _BLANKS: Final = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n))*[ \t]*")
 
 
@@ -267,7 +268,17 @@ class Page:
         if end and self.text[end - 1] in "\r\n":
             return [Edit(end, end, "".join(line + self.eol for line in lines))]
         end = self._line_end(end)
-        return [Edit(end, end, "".join(self.eol + line for line in lines))]
+        return [*self._chomped(last, end), Edit(end, end, "".join(self.eol + line for line in lines))]
+
+    def _chomped(self, last: Node, end: int) -> list[Edit]:
+        """A block scalar whose last line has no end in the file has none in its text: so it has to say when lines follow."""
+        while last.children and not last.target:
+            last = last.children[-1]
+        if last.target or last.style not in ("|", ">") or end < len(self.text):
+            return []
+        start = start_of(self.text, last)
+        header = _header(self.text, start)
+        return [] if "-" in header else [Edit(start, start + len(header), header.replace("+", "") + "-")]
 
     def _replace(self, spot: _Spot, value: Any) -> list[Edit]:
         bare = writing.plain(value)
@@ -292,13 +303,15 @@ class Page:
         header = None if old.target else _BLOCK_HEADER.match(self.text, place.start)
         if header and old.style in ("|", ">"):
             # What stands behind the indicator is a comment, and stays when the lines below go.
-            stop = place.end if self.eol in text else self._line_end(header.end())
-            if stop < place.end:
-                return [Edit(place.start, header.end(), text), Edit(stop, place.end, "")]
-            return [Edit(place.start, place.end, text)]
+            first, line_end, rest = text.partition(self.eol)
+            stop = min(self._line_end(header.end()), place.end)
+            return [Edit(place.start, header.end(), first), Edit(stop, place.end, line_end + rest)]
         below = self._below_key(spot)
         if below is not None:
-            return [Edit(below, below, " " + text), Edit(self._line_end(below), place.end, "")]
+            first, line_end, rest = text.partition(self.eol)
+            end = self._line_end(place.end) if line_end else place.end
+            edits = [Edit(below, below, " " + first), Edit(self._line_end(below), place.end, "")]
+            return [*edits, Edit(end, end, line_end + rest)]
         text = self._apart(spot, place, text)
         first, line_end, rest = text.partition(self.eol)
         end = self._line_end(place.end)
@@ -390,8 +403,13 @@ class Page:
             return Edit(begin, blank.end() if blank else found.end() if found else stop, "")
         top = self._top(node, begin, index)
         last_line = stop >= len(self.text) and not self.text.endswith(("\n", "\r"))
-        if last_line and top:
-            top -= 2 if self.text[top - 2 : top] == "\r\n" else 1
+        floor = self._end(node.children[index - 1]) if index else self._floor(node)
+        if index and self.text[floor - 1] in "\r\n":
+            # A block scalar that keeps the blank lines behind it must not come by those below.
+            blank = _BLANK_LINES.match(self.text, stop)
+            stop = blank.end() if blank else stop
+        while last_line and top > floor and self.text[top - 1] in "\r\n":
+            top -= 1
         return Edit(top, stop, "")
 
     # Writing in flow style
@@ -452,13 +470,11 @@ class Page:
         return start + len(self.text[start:]) - len(self.text[start:].lstrip(" "))
 
     def _is_json(self, node: Node | None) -> bool:
-        """Whether a flow collection is written as JSON: its first key is in double quotes, or all is JSON."""
-        if node is not None and node.children:
-            first = node.children[0].meant
-            if node.kind == MAPPING or not first.children:
-                return first.style == '"' and (node.kind == MAPPING or self._is_json(self.root) or node is self.root)
-            return self._is_json(first)
-        return self._is_bracketed(self.root) and (not self.root.children or self._is_json(self.root))
+        """Whether a flow collection is written as JSON: what is first in it is in double quotes, or all of the document is JSON."""
+        sign = _json_sign(node) if node else None
+        if sign is None and self._is_bracketed(self.root):
+            return _json_sign(self.root) is not False
+        return bool(sign)
 
     def _in_flow(self, value: Any, style: str = "") -> str:
         if isinstance(value, str):
@@ -524,6 +540,8 @@ class Page:
     def _spliced(self, spot: _Spot, text: str, start: int, end: int, to: str) -> Edit | None:
         node = spot.raw
         span = self._span(node)
+        if span.start == span.end:
+            return None
         begin = scalars.simple(span, node.style, text)
         if begin is not None:
             place = Span(begin + start, begin + end)
@@ -579,6 +597,13 @@ def _index(mapping: Node, key: str) -> int | None:
     if found is None or found.key is None:
         return None
     return next(index for index in range(0, len(mapping.children), 2) if mapping.children[index] is found.key)
+
+
+def _json_sign(node: Node) -> bool | None:
+    """Whether the first key or text in a collection is written as JSON has it; None where numbers, or nothing, tell neither."""
+    while node.children:
+        node = node.children[0].meant
+    return node.style == '"' if node.kind == SCALAR and isinstance(data_of(node), str) else None
 
 
 def _bare(value: Any) -> Any:
