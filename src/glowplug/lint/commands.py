@@ -125,7 +125,7 @@ def _by_command(image: Image, container: Container, items: list[Value], config_m
     name, arguments = found
     if _NO_START.intersection(arguments):
         return None
-    environment = _with_commands(container.environment, environ, seen.environ)
+    environment = _with_commands(container.environment, environ, seen.environ, items[-1])
     placed = tuple(_placed(word, items[-1]) for word in arguments)
     own = image if image.engine == name else replace(image, version="")
     return _engine(name, own, placed, container, environment, config_map, whole=True)
@@ -211,8 +211,10 @@ def _has_default(text: str, name: str) -> bool:
     return re.search(rf"\$\{{{name}:?[-+=?]", text) is not None
 
 
-def _with_commands(environment: Environment, before: Mapping[str, str], after: Mapping[str, str]) -> Environment:
-    """The variables as the command line leaves them."""
+def _with_commands(
+    environment: Environment, before: Mapping[str, str], after: Mapping[str, str], item: Value
+) -> Environment:
+    """The variables as the command line leaves them. One whose value is another, unknown variable's stands in `item`."""
     changed = {name: value for name, value in after.items() if before.get(name) is not value}
     gone = [name for name in environment.variables if name not in after]
     if not changed and not gone:
@@ -222,9 +224,6 @@ def _with_commands(environment: Environment, before: Mapping[str, str], after: M
         spot = spot_of(value)
         own = places.range_of(value, 0, len(value)) or (spot.range if spot else None)
         previous = environment.variables.get(name)
-        if own is None and previous is None:
-            continue
-        at = places.place(own) if own is not None else previous.at if previous is not None else None
-        if at is not None:
-            variables[name] = Variable(name, value if is_known(value) else None, at, None, "command")
+        at = places.place(own) if own is not None else previous.at if previous is not None else item
+        variables[name] = Variable(name, value if is_known(value) else None, at, None, "command")
     return Environment(variables, environment.whole)
