@@ -23,7 +23,8 @@ def host(path: str, kind: str = "DirectoryOrCreate") -> str:
 
 def field(path: str) -> str:
     """A variable that kubelet takes from the pod."""
-    return f"valueFrom: {{fieldRef: {{fieldPath: {path}}}}}"
+    written = f'"{path}"' if "[" in path else path
+    return f"valueFrom: {{fieldRef: {{fieldPath: {written}}}}}"
 
 
 def pod(
@@ -113,6 +114,4 @@ spec:
         - key: node.kubernetes.io/instance-type
           operator: In
           values: [{instance}]
-      taints:
-        - {{key: nvidia.com/gpu, effect: NoSchedule}}
 """

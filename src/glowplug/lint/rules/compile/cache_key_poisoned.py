@@ -92,7 +92,7 @@ from glowplug.core.tables import table
 from glowplug.engines.vllm import caches, keys
 from glowplug.engines.vllm.command import key_arguments
 from glowplug.lint.rule import Problem, Rule, Severity
-from glowplug.lint.rules.compile.differing import SENTENCES, field_at, field_of, of_option, of_variable
+from glowplug.lint.rules.compile.differing import SENTENCES, field_of, of_option, of_variable, place_of
 from glowplug.lint.rules.compile.keeping import VLLM, at_least
 from glowplug.lint.rules.compile.off import compiling_off
 
@@ -128,7 +128,7 @@ def _variables(workload: Workload) -> Iterator[Problem]:
         )
         field = f" (`{field_of(variable)}`)" if by and field_of(variable) else ""
         yield Problem(
-            variable.at if secret else field_at(variable),
+            variable.at if secret else place_of(workload, variable),
             f"`{name}`{field} {differs}, and {named} has it in its compile key: what one pod compiled, no other one finds",
             advice.get(name, ("", "give it one value in every pod"))[1],
         )

@@ -135,16 +135,16 @@ def _check(workload: Workload) -> Iterator[Problem]:
 def _mounted(workload: Workload, kept: Keeping, mount: Mount) -> Iterator[Problem]:
     hint = "mount it writable, or let glowplug copy it into an emptyDir of each pod"
     end = "nothing is restored" if kept.launcher else "the engine exits at the start"
-    if mount.read_only:
-        at = mount.value.get("readOnly")
-        remove = (Remove(mount.value, "readOnly"),) if at is not None else ()
-        fix = Fix("mount it writable", remove, safe=False) if remove else None
-        yield Problem(at or mount.value, f"the compile cache at `{mount.path}` is mounted read-only: {end}", hint, fix)
-        return
-    found = _volume(workload, mount)
+    flag = mount.value.get("readOnly")
+    found = None if flag is not None and flag.data is True else _volume(workload, mount)
     if found is not None:
         at, what = found
         yield Problem(at, f"the compile cache at `{mount.path}` is {what}, which cannot be written: {end}", hint)
+    elif mount.read_only:
+        fix = Fix("mount it writable", (Remove(mount.value, "readOnly"),), safe=False) if flag is not None else None
+        yield Problem(
+            flag or mount.value, f"the compile cache at `{mount.path}` is mounted read-only: {end}", hint, fix
+        )
 
 
 def _volume(workload: Workload, mount: Mount) -> tuple[Value, str] | None:

@@ -195,12 +195,15 @@ def _where(workload: Workload, mount: Mount) -> tuple[str, ...]:
     """What names the directory that is written, () where it is not one that others can have."""
     if mount.value.get("subPathExpr") is not None or mount.volume is None:
         return ()
-    sub = mount.value.get("subPath")
-    inside = f"/{sub.text}" if sub is not None else ""
     if mount.host_path:
-        return ("hostPath", normal(mount.host_path + inside))
+        return ("hostPath", normal(mount.host_path))
     claim = mount.volume.get("persistentVolumeClaim", "claimName")
-    return ("claim", workload.object.namespace, claim.text, inside) if claim is not None else ()
+    inside = mount.value.get("subPath")
+    return (
+        ("claim", workload.object.namespace, claim.text, "" if inside is None else inside.text)
+        if claim is not None
+        else ()
+    )
 
 
 def _problem(kind: str, workload: Workload, mount: Mount, writers: list[Workload]) -> Iterator[Problem]:

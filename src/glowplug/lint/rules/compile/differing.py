@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from glowplug.core.tables import table
+from glowplug.manifests.source import Place
 
 if TYPE_CHECKING:
     from glowplug.lint.view import Option, Variable, Workload
-    from glowplug.manifests.source import Place
     from glowplug.manifests.values import Value
 
 _PACKAGE: Final = "glowplug.lint.rules.compile"
@@ -36,7 +36,7 @@ def of_variable(workload: Workload, variable: Variable, depth: int = 0) -> str:
         return ""
     if variable.origin == "field" and variable.entry is not None:
         return _of_field(workload, field_of(variable))
-    text = text_at(variable.at)
+    text = text_at(place_of(workload, variable))
     if variable.origin == "command":
         made = next((by for pattern, by in _MADE if pattern.search(text)), "")
         return made or _of_references(workload, _SHELL.findall(text), variable.name, depth)
@@ -58,10 +58,21 @@ def of_text(workload: Workload, text: str) -> str:
     return _of_references(workload, _KUBELET.findall(text), "", 0)
 
 
-def field_at(variable: Variable) -> Value | Place:
-    """What says the field, else where the value stands."""
+def place_of(workload: Workload, variable: Variable) -> Value | Place:
+    """What says the field, else where the value stands; in a script, all of what is assigned."""
     path = variable.entry.get("valueFrom", "fieldRef", "fieldPath") if variable.entry is not None else None
-    return path if path is not None else variable.at
+    if path is not None:
+        return path
+    if variable.origin != "command":
+        return variable.at
+    assigned = re.compile(rf"\b{re.escape(variable.name)}=([^\s;&|]+)")
+    for key in ("command", "args"):
+        words = workload.container.value.get(key)
+        for word in words.elements() if words is not None else ():
+            found = assigned.search(word.text)
+            if found:
+                return Place(word.source, word.part(*found.span(1)))
+    return variable.at
 
 
 def field_of(variable: Variable) -> str:

@@ -151,7 +151,7 @@ def _check(workload: Workload) -> Iterator[Problem]:
 
 
 def _problem(workload: Workload, mount: Mount, at: Value) -> Iterator[Problem]:
-    path = normal(mount.host_path or "")
+    path = normal(at.text)
     there = disks(workload)
     bare = ", ".join(without_instance_store(workload))
     if bare:

@@ -1,0 +1,87 @@
+"""One directory, several workloads."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lint.checking import fixed, found
+from tests.lint.compile.manifests import MOUNT, NVME, ROOT, cached, host
+from tests.lint.compile.tables import Fires, Silent, name_of
+
+RULE = name_of(__file__)
+
+
+def _two(*, one: str = NVME, other: str = NVME, mount: str = MOUNT, **more: str) -> str:
+    return cached(one, name="llama", mount=mount, **more) + "---\n" + cached(other, name="qwen", mount=mount)
+
+
+FIRES = {
+    "two Deployments": Fires(
+        _two(), ("/mnt/k8s-disks/0/compile-cache", "/mnt/k8s-disks/0/compile-cache"), "Deployment default/qwen"
+    ),
+    "spelled otherwise": Fires(
+        _two(other=host("/mnt/k8s-disks/0//compile-cache/")),
+        ("/mnt/k8s-disks/0/compile-cache", "/mnt/k8s-disks/0//compile-cache/"),
+    ),
+    "a Deployment and a StatefulSet": Fires(
+        cached(name="llama") + "---\n" + cached(name="qwen", kind="StatefulSet"),
+        ("/mnt/k8s-disks/0/compile-cache", "/mnt/k8s-disks/0/compile-cache"),
+        "StatefulSet default/qwen",
+    ),
+    "three": Fires(_two() + "---\n" + cached(name="phi"), ("/mnt/k8s-disks/0/compile-cache",) * 3),
+    "one claim": Fires(
+        _two(one="persistentVolumeClaim: {claimName: cache}", other="persistentVolumeClaim: {claimName: cache}"),
+        ("cache", "cache"),
+    ),
+    "the same directory by a subPath": Fires(
+        cached(name="llama", mount="{name: compile-cache, mountPath: /compile-cache, subPath: x}")
+        + "---\n"
+        + cached(host("/mnt/k8s-disks/0/compile-cache/x"), name="qwen"),
+        ("/mnt/k8s-disks/0/compile-cache", "/mnt/k8s-disks/0/compile-cache/x"),
+    ),
+}
+
+SILENT = {
+    "one workload": Silent(cached(name="llama")),
+    "a directory each": Silent(_two(other=host("/mnt/k8s-disks/0/compile-cache/qwen"))),
+    "a subPath each": Silent(
+        cached(name="a", mount="{name: compile-cache, mountPath: /compile-cache, subPath: a}")
+        + "---\n"
+        + cached(name="b", mount="{name: compile-cache, mountPath: /compile-cache, subPath: b}")
+    ),
+    "an emptyDir each": Silent(_two(one="emptyDir: {}", other="emptyDir: {}")),
+    "only one writes": Silent(_two(mount="{name: compile-cache, mountPath: /compile-cache, readOnly: true}")),
+    "never on one node": Silent(
+        cached(name="a", spec="nodeSelector: {karpenter.sh/nodepool: a}")
+        + "---\n"
+        + cached(name="b", spec="nodeSelector: {karpenter.sh/nodepool: b}")
+    ),
+    "only one compiles": Silent(cached(name="a", args=["--model=/m", "--enforce-eager"]) + "---\n" + cached(name="b")),
+    "claims of two namespaces": Silent(
+        cached("persistentVolumeClaim: {claimName: c}", name="a")
+        + "---\n"
+        + cached("persistentVolumeClaim: {claimName: c}", name="b").replace("namespace: default", "namespace: other")
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FIRES.values(), ids=FIRES)
+def test_it_is_found_where_it_stands(case: Fires) -> None:
+    case.check(RULE)
+
+
+@pytest.mark.parametrize("case", SILENT.values(), ids=SILENT)
+def test_it_is_silent(case: Silent) -> None:
+    case.check(RULE)
+
+
+def test_workloads_of_several_files_count_as_well() -> None:
+    findings = found(RULE, cached(name="llama"), cached(name="qwen"))
+    assert [one.file for one in findings] == ["1.yaml", "2.yaml"]
+
+
+def test_the_unsafe_fix_gives_each_a_directory_of_its_own() -> None:
+    assert fixed(RULE, _two()) == _two()
+    base = "/mnt/k8s-disks/0/compile-cache"
+    assert fixed(RULE, _two(), unsafe=True) == _two(one=host(f"{base}/llama"), other=host(f"{base}/qwen"))
+    assert ROOT["VLLM_CACHE_ROOT"] in fixed(RULE, _two(), unsafe=True)
