@@ -8,6 +8,7 @@ the quotes that were there. Whether the text then says what was meant is not dec
 
 from __future__ import annotations
 
+import bisect
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -24,11 +25,15 @@ from glowplug.manifests.values import data_of, end_of, entries_of, name_of, star
 if TYPE_CHECKING:
     from glowplug.manifests.intent import Path
 
+# Text and data part only where an alias shares what is changed.
+_SHARED: Final = "others use what would change"
 _STEP: Final = 2
 _BLOCK_HEADER: Final = re.compile(r"[|>][-+0-9]*")
 _SAFE_IN_FLOW: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
 _REST_IS_COMMENT: Final = re.compile(r"[ \t]+#[^\r\n]*|[ \t]*(?=[\r\n]|$)")
 _ESCAPED: Final = re.compile("[^ -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_LINE_END: Final = re.compile(r"\r\n?|\n")
 _BLANK_LINES: Final = re.compile(r"(?:[ \t]*(?:\r\n?|\n))*")
 _BLANKS: Final = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n))*[ \t]*")
 
@@ -65,8 +70,9 @@ class Page:
         (document,) = compose(Source("", text))
         self.document = document
         self.root = document.root
-        first = re.search(r"\r\n?|\n", text)
-        self.eol = first.group() if first else "\n"
+        ends = list(_LINE_END.finditer(text))
+        self.eol = ends[0].group() if ends else "\n"
+        self._starts = [0, *(end.end() for end in ends)]
 
     def put(self, path: Path, key: str, value: Any, after: str) -> list[Edit] | None:
         """A key of the mapping at `path` gets a value. None, here and below, where the way leads through an alias or a merge: then
@@ -168,7 +174,14 @@ class Page:
         """The text of the scalar at `path`, an alias's too."""
         node = self.root.meant
         for step in path:
-            node = entries_of(node)[step].value if isinstance(step, str) else node.children[step].meant
+            if isinstance(step, str):
+                entry = entries_of(node).get(step) if node.kind == MAPPING else None
+                found = entry.value if entry else None
+            else:
+                found = node.children[step].meant if step < len(node.children) else None
+            if found is None:
+                raise CannotEditError(_SHARED)
+            node = found
         return "" if data_of(node) is None else node.text
 
     # Finding
@@ -184,8 +197,10 @@ class Page:
                 if index is None:
                     return None
                 index += 1
-            else:
+            elif step < len(node.children):
                 index = step
+            else:
+                raise CannotEditError(_SHARED)
             spot = _Spot(node.children[index], node, index, node.flow)
         return spot
 
@@ -194,14 +209,14 @@ class Page:
 
     def _line(self, at: int) -> int:
         """Where the line begins; a byte order mark is before it."""
-        begin = max(self.text.rfind("\n", 0, at), self.text.rfind("\r", 0, at)) + 1
+        begin = self._starts[bisect.bisect_right(self._starts, at) - 1]
         return begin + 1 if begin == 0 and self.text.startswith("\ufeff") else begin
 
     def _column(self, at: int) -> int:
         return at - self._line(at)
 
     def _line_end(self, at: int) -> int:
-        found = re.compile(r"[\r\n]|$").search(self.text, at)
+        found = _LINE_END.search(self.text, at)
         return found.start() if found else len(self.text)
 
     def _behind_line(self, at: int) -> int:
@@ -241,11 +256,14 @@ class Page:
 
     def _floor(self, collection: Node) -> int:
         """Behind the line that a collection's first entry stands under: what is written there belongs to others."""
-        before = self.text[: collection.start]
-        for line in reversed(before.splitlines(keepends=True)):
-            if line.strip() and not line.lstrip(" ").startswith("#"):
-                return len(before)
-            before = before[: -len(line)]
+        number = bisect.bisect_right(self._starts, collection.start) - 1
+        end = collection.start
+        while number >= 0:
+            line = self.text[self._starts[number] : end].strip(" \r\n")
+            if line and not line.startswith("#"):
+                return end
+            end = self._starts[number]
+            number -= 1
         # Comments up to the top of a document speak of it, not of its first key.
         return collection.start
 
@@ -398,9 +416,8 @@ class Page:
         stop = end if end and self.text[end - 1] in "\r\n" else self._behind_line(self._line_end(end))
         if not self._begins_line(begin):
             # The first entry stands behind a dash, where the next one goes.
-            found = _BLANKS.match(self.text, stop)
-            blank = re.compile(r"[ \t\r\n]*").match(self.text, stop)
-            return Edit(begin, blank.end() if blank else found.end() if found else stop, "")
+            blank = _SPACE.match(self.text, stop)
+            return Edit(begin, blank.end() if blank else stop, "")
         top = self._top(node, begin, index)
         last_line = stop >= len(self.text) and not self.text.endswith(("\n", "\r"))
         floor = self._end(node.children[index - 1]) if index else self._floor(node)
