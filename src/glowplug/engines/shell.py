@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Optional
 
-from glowplug.engines.written import Spot, Written, hull, instead, joined, standing
+from glowplug.engines.written import Spot, Written, brought, hull, instead, joined, standing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +53,8 @@ _HARMLESS: Final = frozenset(
 )
 
 
+_BLANKS: Final = " \t\r"
+_NO_BLANK: Final = re.compile(r"[^ \t\r]")
 _SPECIAL: Final = re.compile(r"""[ \t\r\n\\'"$`;&|()<>]""")
 _QUOTED_SPECIAL: Final = re.compile(r'["\\$`]')
 
@@ -129,11 +131,11 @@ class _Lexer:
     def _step(self) -> None:
         script, at = self.script, self.at
         character = script[at]
-        if script.startswith("\\\n", at):
-            self.at += 2
-        elif character in " \t\r":
+        if character in _BLANKS:
             self._close()
-            self.at += 1
+            self.at = _blanks_end(script, at)
+        elif script.startswith("\\\n", at):
+            self.at += 2
         elif character == "#" and not self.open:
             end = script.find("\n", at)
             self.at = len(script) if end < 0 else end
@@ -229,14 +231,16 @@ class _Lexer:
             end = script.find("}", at)
             if end < 0:
                 raise OpaqueError("an unbalanced brace")
-            self._add("ref", self.source[at + 1 : end], quoted=quoted)
+            inner = self.source[at + 1 : end]
+            plain = _NAME.fullmatch(inner) is not None
+            self._add("ref", instead(inner, self.source, at - 1, end + 1) if plain else inner, quoted=quoted)
             self.at = end + 1
             return
         if following in ("'", '"') and not quoted:
             raise OpaqueError("a $'…' string")
         name = _NAME.match(script, at)
         if name:
-            self._add("ref", name.group(), quoted=quoted)
+            self._add("ref", instead(name.group(), self.source, at - 1, name.end()), quoted=quoted)
             self.at = name.end()
         elif following and following in "@*#?$!-0123456789":
             self._add("ref", following, quoted=quoted)
@@ -259,15 +263,20 @@ def follow(
 ) -> Straight:
     """The last command of a script, with everything before it taken into account. Raises OpaqueError.
 
-    `pass_others`: programs before the last one are let pass.
+    `pass_others`: programs before the last one are let pass; what stands behind an `exec` is never reached.
     """
     state = _State(dict(environ), dict(environ), zero, list(arguments))
     commands = _commands(_Lexer(script).run())
     if not commands:
         raise OpaqueError("an empty script")
     for command in commands[:-1]:
-        if state.execute(command, last=False) is not None and not (pass_others and command[0].raw != "exec"):
+        words = state.execute(command, last=False)
+        if words is None:
+            continue
+        if not pass_others:
             raise OpaqueError("more than one program")
+        if command[0].raw == "exec":
+            return Straight(tuple(words), state.exported)
     words = state.execute(commands[-1], last=True)
     if words is None:
         raise OpaqueError("a script that starts no program")
@@ -435,6 +444,8 @@ class _State:
             raise OpaqueError(f"${{{reference}}}")
         rest = reference[name.end() :]
         value = self.variables.get(name.group())
+        if value:
+            value = brought(value, reference)
         if not rest:
             return value or ""
         return _with_default(reference, rest, value)
@@ -459,6 +470,11 @@ def _placed(fields: Sequence[str], spot: Spot) -> list[str]:
     """The words that came of one word of the script. An argument that came through whole keeps the place it has."""
     spot = spot._replace(shared=len(fields) > 1)
     return [field if isinstance(field, Written) and field.spot else standing(field, spot) for field in fields]
+
+
+def _blanks_end(script: str, start: int) -> int:
+    found = _NO_BLANK.search(script, start)
+    return found.start() if found else len(script)
 
 
 def _text_end(script: str, start: int) -> int:

@@ -133,7 +133,15 @@ def unknown(stand_in: str) -> Written:
 
 def hosted(text: str, host: Range) -> Written:
     """`text`, brought to `host` by a reference there."""
-    return _made(text, (mark if mark.host else mark._replace(host=host) for mark in marks_of(text)))
+    return _made(text, (Mark(mark.length, mark.range, host, mark.known) for mark in marks_of(text)))
+
+
+def brought(text: str, reference: str) -> str:
+    """The text of a variable that a reference brings to where it stands."""
+    if not isinstance(text, Written) or not isinstance(reference, Written):
+        return text
+    host = hull(reference.marks)
+    return hosted(text, host) if host else text
 
 
 def instead(text: str, source: str, start: int, end: int) -> str:
