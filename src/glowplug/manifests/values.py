@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _TAG: Final = "tag:yaml.org,2002:"
+_SPACE: Final = "[ \\t\\n\\r\\x85\\u2028\\u2029]"
 _PROPERTIES: Final = re.compile(
-    r"(?:(?:&[^\s,\[\]{}]+|!<[^>]*>|![^\s,\[\]{}]*)(?:[ \t]+|$|(?=[\s,\]}]))(?:\s|#[^\n\r]*(?:[\n\r]|$))*)+"
+    rf"(?:(?:&[A-Za-z0-9_-]+|!<[^>]*>|![-A-Za-z0-9_;/?:@&=+$.!~*'()%]*)(?={_SPACE}|$|[,\]}}])(?:{_SPACE}|#[^\n\r\x85\u2028\u2029]*)*)+"
 )
 _UNSET: Final = object()
 
@@ -298,11 +299,13 @@ def start_of(text: str, node: Node) -> int:
     if node.kind == MAPPING and node.children and node.children[0].start == node.start:
         # The anchor is that of the first key.
         return node.start
-    found = _PROPERTIES.match(text, node.start, node.end)
+    # What the first key of a mapping has of its own begins where that key does.
+    limit = node.children[0].start if node.kind == MAPPING and node.children else node.end
+    found = _PROPERTIES.match(text, node.start, limit)
     if not found:
         return node.start
     # Of a value that is written by nothing, only the anchor itself remains before it.
-    return found.end() if found.end() < node.end else node.start + len(found.group().rstrip())
+    return found.end() if found.end() < node.end or limit < node.end else node.start + len(found.group().rstrip())
 
 
 def end_of(text: str, node: Node) -> int:
