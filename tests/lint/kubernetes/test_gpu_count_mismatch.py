@@ -70,6 +70,8 @@ def test_other_engines(engine: dict[str, str], args: tuple[str, ...], gpus: str,
             deployment("m", gpus="8", container="env:\n- {name: CUDA_VISIBLE_DEVICES, value: '0'}\n"),
             id="chosen by a variable",
         ),
+        pytest.param(deployment("m", "--omni", gpus="2"), id="stages that have GPUs of their own"),
+        pytest.param(deployment("m", "--of-a-plugin=2", gpus="2"), id="an option that nobody knows"),
         pytest.param(
             deployment(
                 "ray start --head --port=6379; vllm serve m --tensor-parallel-size 16",

@@ -19,12 +19,13 @@ def selecting(key: str, value: str) -> str:
 
 
 def affinity(*expressions: str, kind: str = "required") -> str:
-    terms = "".join(f"        - matchExpressions: [{one}]\n" for one in expressions)
     if kind == "preferred":
-        inner = f"    preferredDuringSchedulingIgnoredDuringExecution:\n    - weight: 1\n      preference: {{matchExpressions: [{expressions[0]}]}}\n"
+        preference = f"{{weight: 1, preference: {{matchExpressions: [{expressions[0]}]}}}}"
+        inner = f"preferredDuringSchedulingIgnoredDuringExecution: [{preference}]"
     else:
-        inner = f"    requiredDuringSchedulingIgnoredDuringExecution:\n      nodeSelectorTerms:\n{terms}"
-    return deployment(pod=GPU_TOLERATION + f"affinity:\n  nodeAffinity:\n{inner}")
+        terms = ", ".join(f"{{matchExpressions: [{one}]}}" for one in expressions)
+        inner = f"requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [{terms}]}}"
+    return deployment(pod=GPU_TOLERATION + f"affinity:\n  nodeAffinity:\n    {inner}\n")
 
 
 def one_of(key: str, *values: str, operator: str = "In") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from tests.lint.checking import at, fixed, fixed_all, found
 from tests.lint.kubernetes.written import GPU_TOLERATION, STARTUP, TAINTS, deployment, node_pool
@@ -68,10 +69,11 @@ def test_one_pool_that_it_tolerates_is_enough() -> None:
 
 def test_the_convention_is_added_where_it_belongs() -> None:
     text = deployment(pod="serviceAccountName: reader  # reads\n")
-    assert fixed(RULE, text) == deployment(
-        pod="serviceAccountName: reader  # reads\n"
-        "tolerations:\n  - key: nvidia.com/gpu\n    operator: Exists\n    effect: NoSchedule\n"
-    )
+    after = fixed(RULE, text)
+    assert yaml.safe_load(after) == yaml.safe_load(deployment(pod="serviceAccountName: reader\n" + GPU_TOLERATION))
+    kept = [line for line in after.splitlines() if line in text.splitlines()]
+    assert kept == text.splitlines()
+    assert after.index("serviceAccountName") < after.index("tolerations") < after.index("containers")
 
 
 def test_a_toleration_of_somebody_elses_taint_is_added_only_when_asked_for() -> None:

@@ -32,7 +32,7 @@ def variable(name: str, value: str) -> str:
 )
 def test_it_fires(text: str) -> None:
     (finding,) = found(RULE, text)
-    assert at(finding).strip("\"").endswith("s3://models/llama")
+    assert at(finding).strip('"').endswith("s3://models/llama")
     assert finding.line == line_of(text, "s3://models/llama")
 
 
@@ -69,5 +69,6 @@ def test_it_is_silent(text: str) -> None:
     ],
 )
 def test_the_default_account_may_have_a_role(namespace: str, annotations: str, fires: bool) -> None:
-    account = f"apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: default, namespace: {namespace}, annotations: {annotations}}}\n"
+    metadata = f"{{name: default, namespace: {namespace}, annotations: {annotations}}}"
+    account = f"apiVersion: v1\nkind: ServiceAccount\nmetadata: {metadata}\n"
     assert bool(found(RULE, deployment(namespace="prod"), account)) == fires

@@ -62,6 +62,24 @@ def test_what_it_allows_against_a_cold_start(
 
 
 @pytest.mark.parametrize(
+    ("image", "compiles"),
+    [
+        ("vllm/vllm-openai:v0.11.0", True),
+        ("vllm/vllm-openai:v0.34.1", True),
+        ("vllm/vllm-openai:latest", True),
+        ("docker.io/vllm/vllm-openai", True),
+        ("vllm/vllm-openai:v0.10.2", False),  # V0 may run
+        ("registry.example/llm:7", False),
+        ("lmcache/vllm-openai:v0.3.9", False),
+        ("vllm/vllm-openai@sha256:" + "0" * 64, False),
+    ],
+)
+def test_whether_it_compiles_depends_on_the_version(image: str, compiles: bool) -> None:
+    text = deployment(image=image, container=probe(failures=15, period=10))
+    assert bool(found(RULE, text)) == compiles
+
+
+@pytest.mark.parametrize(
     "text",
     [
         pytest.param(deployment(), id="no probe"),

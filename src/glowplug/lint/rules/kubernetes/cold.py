@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from glowplug.catalog.instances import instances
 from glowplug.catalog.limits import fact
 from glowplug.core.errors import GlowplugError
+from glowplug.engines.vllm.caches import behaviour
+from glowplug.lint.rules.compile.off import compiling_off
 from glowplug.lint.rules.kubernetes import parallel
 from glowplug.models.read import of_size
 from glowplug.plan.decide import decide
@@ -30,10 +33,11 @@ if TYPE_CHECKING:
 
 MARGIN: Final = 1.5
 _NOTHING: Final = 1
+_NEWEST: Final = re.compile(r"(?:.*/)?vllm/vllm-openai(?::latest|:nightly[\w.-]*)?", re.ASCII)
 _STREAMED: Final = ("s3://", "gs://", "az://")
 _PERIOD, _FAILURES = 10, 3  # Kubernetes' defaults of a probe
-# Options of vLLM by which it may compile less or nothing; a file says what it likes.
-_MAY_NOT_COMPILE: Final = ("enforce-eager", "compilation-config", "optimization-level", "O", "config")
+# Options of vLLM by which it may compile less or nothing.
+_MAY_NOT_COMPILE: Final = ("enforce-eager", "compilation-config", "optimization-level")
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,12 @@ def _compiles(workload: Workload) -> bool:
     engine = workload.engine
     if engine.name == "sglang":
         return engine.flag("enable-torch-compile")
-    return engine.name == "vllm" and engine.lacks(*_MAY_NOT_COMPILE)
+    if engine.name != "vllm" or not engine.lacks(*_MAY_NOT_COMPILE) or any(True for _ in compiling_off(workload)):
+        return False
+    if engine.version:
+        return behaviour("compiles_by_default", engine.version) == "yes"
+    image = workload.container.image
+    return image is not None and _NEWEST.fullmatch(image.text) is not None
 
 
 def _machines(workload: Workload) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ def _check(workload: Workload) -> Iterator[Problem]:
     gpus, at = parallel.asked(container), _at(container)
     if not gpus or at is None:
         return
-    if needed is not None and needed.gpus != gpus:
+    if needed is not None and (needed.gpus > gpus or (needed.gpus < gpus and parallel.all_known(workload.engine))):
         yield _mismatch(container, needed, gpus, at)
         return
     yield from _machines(workload, at)

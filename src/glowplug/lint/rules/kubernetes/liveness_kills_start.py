@@ -4,7 +4,7 @@
 Looks at engines with a livenessProbe and no startupProbe, and adds up what the liveness probe allows from the start
 of the container, `initialDelaySeconds + periodSeconds × failureThreshold`. It speaks where that is less than the
 cold start that `glowplug plan` estimates. What is not known makes the estimate smaller: without a size of the
-weights it is 140 s, with `--enforce-eager` 60 s.
+weights it is 140 s, and 60 s where it is not certain that anything is compiled.
 
 It looks at probes that the engine itself answers (HTTP or TCP on its port), on pods that ask for a GPU.
 

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from glowplug.engines.vllm.arguments import spelling
+
 if TYPE_CHECKING:
     from glowplug.lint.view import Container, Engine, Option, Workload
     from glowplug.manifests.values import Value
@@ -49,6 +51,8 @@ _ELSEWHERE: Final = (
     "gpus-per-node",
     "cluster-size",
     "extra-llm-api-options",
+    "omni",
+    "stage-configs-path",
     "disaggregation-mode",
 )
 _HARMLESS: Final = {
@@ -112,6 +116,11 @@ def _starts_ray(container: Value) -> bool:
 def _hidden(workload: Workload) -> bool:
     environment = workload.container.environment
     return any(environment.get(name) is not None for name in _VISIBLE)
+
+
+def all_known(engine: Engine) -> bool:
+    """Whether none of the options is one that the tables do not have, which might take GPUs of its own."""
+    return engine.name != "vllm" or all(spelling(f"--{name}") is not None for name in engine.options if name != "model")
 
 
 def _within_tensor_parallel(engine: Engine) -> bool:

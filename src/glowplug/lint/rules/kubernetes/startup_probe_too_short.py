@@ -7,7 +7,8 @@ slowest path planned for, 80 s of compiling, 60 s for everything else.
 
 What is not known makes the estimate smaller. Without a size (`--size 67GB`, or the annotation
 `glowplug.dev/weights: 67GB`) the weights count for nothing, and 210 s are asked for: 140 s for compiling and the
-engine's own start, and half of that again. With `--enforce-eager` it is 90 s. Without a machine it is the fastest
+engine's own start, and half of that again. Where it is not certain that anything is compiled (`--enforce-eager`, vLLM
+before 0.11, an image without a version) it is 90 s. Without a machine it is the fastest
 that has so many GPUs. A warm start is shorter, but nothing makes sure of one: the first pod of a new node, of a new
 version and after a lost cache starts cold.
 
