@@ -86,14 +86,15 @@ ai-dynamo/dynamo#10695; ai-dynamo/dynamo#10119; vllm-project/vllm#46235; vllm en
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Final
 
 from glowplug.core.tables import table
-from glowplug.engines.vllm import caches, keys
+from glowplug.engines.vllm import keys
 from glowplug.engines.vllm.command import key_arguments
 from glowplug.lint.rule import Problem, Rule, Severity
 from glowplug.lint.rules.compile.differing import SENTENCES, field_of, of_option, of_variable, place_of
-from glowplug.lint.rules.compile.keeping import VLLM, at_least
+from glowplug.lint.rules.compile.keeping import VLLM, at_least, behaviour
 from glowplug.lint.rules.compile.off import compiling_off
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ def _options(workload: Workload) -> Iterator[Problem]:
             )
 
 
+@functools.lru_cache(maxsize=4096)
 def _hashed(name: str, version: str) -> bool:
     """Whether a version has a variable in its key; an unknown one, where all have."""
     if version and not at_least(version, _OLDEST):
@@ -159,10 +161,11 @@ def _hashed(name: str, version: str) -> bool:
 
 def _hashed_in(name: str, version: str) -> bool:
     if name in _HOMES:
-        return caches.behaviour("home_and_xdg_roots_in_compile_key", version) == "yes"
+        return behaviour("home_and_xdg_roots_in_compile_key", version) == "yes"
     return keys.hashed(name, version)
 
 
+@functools.cache
 def _advice() -> Mapping[str, tuple[str, str]]:
     return {row["name"]: (row["differs"], row["advice"]) for row in table("glowplug.engines.vllm", "volatile")}
 

@@ -159,8 +159,10 @@ NovaSky-AI/SkyRL#2138; vllm-project/vllm#24601; torch/_inductor/codecache.py wri
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
 from glowplug.lint.rules.compile.disks import host_path
@@ -169,26 +171,39 @@ from glowplug.lint.rules.compile.off import compiling_off
 from glowplug.manifests.edit import Replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from glowplug.lint.view import Manifests, Mount, Workload
     from glowplug.manifests.values import Value
 
-_SHOWN = 3
+_SHOWN: Final = 3
+_HOST_PATH: Final = "hostPath"
 
 
 def _check(manifests: Manifests) -> Iterator[Problem]:
-    writers: dict[tuple[str, ...], list[tuple[Workload, Mount]]] = defaultdict(list)
+    writers: dict[tuple[str, ...], list[_Writer]] = defaultdict(list)
     for workload in manifests.workloads:
         mount = keeping(workload).mount
         if mount is not None and not mount.read_only and not any(compiling_off(workload)):
             where = _where(workload, mount)
             if where:
-                writers[where].append((workload, mount))
-    for (kind, *_), found in writers.items():
+                writers[where].append(_Writer(workload, mount, _selector(workload) if where[0] == _HOST_PATH else ()))
+    for found in writers.values():
         if len(found) > 1:
-            for workload, mount in found:
-                yield from _problem(kind, workload, mount, [other for other, _ in found])
+            yield from _problems(found)
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """`selector`: what the pod asks of its node, () for a directory that all nodes have in common."""
+
+    workload: Workload
+    mount: Mount
+    selector: tuple[tuple[str, str], ...]
+
+    @property
+    def title(self) -> str:
+        return self.workload.object.title
 
 
 def _where(workload: Workload, mount: Mount) -> tuple[str, ...]:
@@ -196,7 +211,7 @@ def _where(workload: Workload, mount: Mount) -> tuple[str, ...]:
     if mount.value.get("subPathExpr") is not None or mount.volume is None:
         return ()
     if mount.host_path:
-        return ("hostPath", normal(mount.host_path))
+        return (_HOST_PATH, normal(mount.host_path))
     claim = mount.volume.get("persistentVolumeClaim", "claimName")
     inside = mount.value.get("subPath")
     return (
@@ -206,38 +221,50 @@ def _where(workload: Workload, mount: Mount) -> tuple[str, ...]:
     )
 
 
-def _problem(kind: str, workload: Workload, mount: Mount, writers: list[Workload]) -> Iterator[Problem]:
-    others = [
-        one.object.title
-        for one in writers
-        if one.object is not workload.object and not (kind == "hostPath" and _apart(workload, one))
-    ]
-    if not others or mount.volume is None:
+def _problems(writers: list[_Writer]) -> Iterator[Problem]:
+    """One for each writer that can meet another one; those with one selector are looked at together."""
+    alike: dict[tuple[tuple[str, str], ...], list[_Writer]] = defaultdict(list)
+    for one in writers:
+        alike[one.selector].append(one)
+    for selector, group in alike.items():
+        near = [others for other, others in alike.items() if not _apart(dict(selector), dict(other))]
+        number = sum(map(len, near)) - 1
+        for one in group:
+            others = (other.title for others in near for other in others if other.workload is not one.workload)
+            if number:
+                yield from _problem(one, list(itertools.islice(others, _SHOWN)), number)
+
+
+def _problem(writer: _Writer, others: list[str], number: int) -> Iterator[Problem]:
+    volume = writer.mount.volume
+    if volume is None:
         return
-    at: Value = host_path(mount.volume) or mount.volume.get("persistentVolumeClaim", "claimName") or mount.volume
-    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+    at: Value = host_path(volume) or volume.get("persistentVolumeClaim", "claimName") or volume
+    more = f" and {number - len(others)} more" if number > len(others) else ""
     yield Problem(
         at,
-        f"`{at.text}` is the compile cache of {', '.join(others[:_SHOWN])}{more} as well: engines name temporary files by process "
+        f"`{at.text}` is the compile cache of {', '.join(others)}{more} as well: engines name temporary files by process "
         "id, which is the same in every pod",
         "give each workload a directory of its own",
-        _fix(kind, workload, at),
+        _fix(writer, at),
     )
 
 
-def _apart(one: Workload, other: Workload) -> bool:
-    """Whether no node can have both, by their selectors."""
-    mine, theirs = one.spec.get("nodeSelector"), other.spec.get("nodeSelector")
-    if mine is None or theirs is None:
-        return False
-    wanted = {key: value.text for key, value in mine.items()}
-    return any(wanted.get(key, value.text) != value.text for key, value in theirs.items())
+def _selector(workload: Workload) -> tuple[tuple[str, str], ...]:
+    selector = workload.spec.get("nodeSelector")
+    return tuple(sorted((key, value.text) for key, value in selector.items())) if selector is not None else ()
 
 
-def _fix(kind: str, workload: Workload, at: Value) -> Fix | None:
-    if kind != "hostPath" or not workload.object.name:
+def _apart(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether no node can have both."""
+    return any(one.get(key, value) != value for key, value in other.items())
+
+
+def _fix(writer: _Writer, at: Value) -> Fix | None:
+    name = writer.workload.object.name
+    if not writer.mount.host_path or not name:
         return None
-    to = f"{at.text.rstrip('/')}/{workload.object.name}"
+    to = f"{at.text.rstrip('/')}/{name}"
     return Fix(f"move it to {to}", (Replace(at, to),), safe=False)
 
 

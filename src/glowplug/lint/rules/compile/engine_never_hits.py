@@ -118,11 +118,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from glowplug.engines.vllm import caches
 from glowplug.lint import mending
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
 from glowplug.lint.rules.compile.differing import of_text, of_variable, text_at
-from glowplug.lint.rules.compile.keeping import VLLM, aot, keeping
+from glowplug.lint.rules.compile.keeping import VLLM, aot, behaviour, keeping
 from glowplug.lint.rules.compile.off import COMPILATION, caches_off, compiling_off, configuration
 from glowplug.plan.loaders import Loader
 
@@ -165,7 +164,7 @@ def _streamed(workload: Workload) -> Iterator[Problem]:
 
 def _thrown_away(workload: Workload) -> Iterator[Problem]:
     engine, image = workload.engine, workload.container.image
-    if not aot(workload) or caches.behaviour("aot_of_mode_2_loads", engine.version) != "no":
+    if behaviour("aot_of_mode_2_loads", engine.version) != "no" or not aot(workload):
         return
     mode = str(configuration(engine).get("mode", "")).lower()
     option = engine.option(COMPILATION)

@@ -187,7 +187,13 @@ def aot(workload: Workload) -> bool | None:
     if on(known, "VLLM_DISABLE_COMPILE_CACHE"):
         return False
     version = workload.engine.version
-    return caches.behaviour("aot_compile_default", version) == "on" if version else None
+    return behaviour("aot_compile_default", version) == "on" if version else None
+
+
+@functools.lru_cache(maxsize=1024)
+def behaviour(name: str, version: str) -> str:
+    """What the adapter's table says of a version, looked up once for all the pods that have it."""
+    return caches.behaviour(name, version)
 
 
 def overwritten(workload: Workload, name: str) -> bool | None:
@@ -197,7 +203,7 @@ def overwritten(workload: Workload, name: str) -> bool | None:
     ahead = aot(workload)
     if ahead is None or not workload.engine.version:
         return None
-    return ahead and caches.behaviour("TORCHINDUCTOR_CACHE_DIR_overwritten_by_aot", workload.engine.version) == "yes"
+    return ahead and behaviour("TORCHINDUCTOR_CACHE_DIR_overwritten_by_aot", workload.engine.version) == "yes"
 
 
 def below(path: str, directory: str) -> bool:
