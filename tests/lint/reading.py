@@ -24,12 +24,21 @@ def workload(*texts: str, compute: str = "", size: int | None = None) -> Workloa
 
 def pod(container: str, *, spec: str = "") -> str:
     """A Deployment with this container and what else its pod's spec has."""
-    head, _, tail = container.strip("\n").partition("\n")
-    first, rest = head.strip(), textwrap.dedent(tail).rstrip().splitlines()
+    first, *rest = _flush(container)
     lines = [f"      - {first}", *(f"        {line}" if line else "" for line in rest)]
     further = textwrap.indent(textwrap.dedent(spec).strip("\n"), "      ")
     head = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  template:\n    spec:\n"
     return head + (further + "\n" if further else "") + "      containers:\n" + "\n".join(lines) + "\n"
+
+
+def _flush(container: str) -> list[str]:
+    """Its lines, where a test wrote the first ones flush and the others as deep as its own code."""
+    lines = container.strip("\n").splitlines()
+    deep = next((at for at, line in enumerate(lines) if line.startswith(" " * 8)), len(lines))
+    return [
+        *textwrap.dedent("\n".join(lines[:deep])).splitlines(),
+        *textwrap.dedent("\n".join(lines[deep:])).splitlines(),
+    ]
 
 
 def text_at(at: Value | Place | None) -> str:

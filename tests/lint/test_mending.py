@@ -181,7 +181,11 @@ CASES: dict[str, tuple[str, Mend, str | None]] = {
     "a key of JSON in a script": (
         """command: [sh, -c]\nargs:\n- |\n  set -e\n  vllm serve m --model-loader-extra-config '{"concurrency":16}'""",
         extra("distributed", value=True),
-        """command: [sh, -c]\nargs:\n- |\n  set -e\n  vllm serve m --model-loader-extra-config '{"concurrency":16,"distributed":true}'""",
+        """command: [sh, -c]
+args:
+- |
+  set -e
+  vllm serve m --model-loader-extra-config '{"concurrency":16,"distributed":true}'""",
     ),
     "a key of JSON with a script's escapes": (
         r"""command: [sh, -c]
