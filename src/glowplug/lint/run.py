@@ -11,7 +11,7 @@ from glowplug.lint.findings import Finding
 from glowplug.manifests.source import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from glowplug.lint.rule import Problem, Rule
     from glowplug.lint.view import Manifests, Object
@@ -57,29 +57,28 @@ def lint(sources: Sequence[Source], options: Options | None = None) -> Report:
     return judge(manifests, tuple(registry.RULES.values()) if options.rules is None else options.rules)
 
 
-def judge(manifests: Manifests, rules: Iterable[Rule]) -> Report:
+def judge(manifests: Manifests, rules: Sequence[Rule]) -> Report:
     """These rules over what was read."""
     ignored = ignoring.Ignored()
     found: dict[tuple[object, ...], Finding] = {}
     hidden = 0
     failures: dict[str, Failure] = {}
     owners = _Owners(manifests)
-    for rule in rules:
-        for check, concerned, values in _checks(rule, manifests):
-            try:
-                for problem in check():
-                    at = problem.at if isinstance(problem.at, Place) else problem.at.place
-                    owner = concerned or owners.at(at)
-                    annotated = values or ((owner.value,) if owner else ())
-                    if ignored.reason(rule.name, annotated):
-                        hidden += 1
-                        continue
-                    finding = _finding(rule, problem, at, owner)
-                    key = (finding.rule, finding.file, at.span, finding.object, finding.message)
-                    found.setdefault(key, finding)
-            except Exception as error:  # noqa: BLE001 - one rule's fault must not hide what the others found
-                title = concerned.title if concerned else ""
-                failures.setdefault(rule.name, Failure(rule.name, title, error))
+    for rule, check, concerned, values in _checks(rules, manifests):
+        try:
+            for problem in check():
+                at = problem.at if isinstance(problem.at, Place) else problem.at.place
+                owner = concerned or owners.at(at)
+                annotated = values or ((owner.value,) if owner else ())
+                if ignored.reason(rule.name, annotated):
+                    hidden += 1
+                    continue
+                finding = _finding(rule, problem, at, owner)
+                key = (finding.rule, finding.file, at.span, finding.object, finding.message)
+                found.setdefault(key, finding)
+        except Exception as error:  # noqa: BLE001 - one rule's fault must not hide what the others found
+            title = concerned.title if concerned else ""
+            failures.setdefault(rule.name, Failure(rule.name, title, error))
     names = {**registry.RULES} | {rule.name: rule for rule in rules}
     return Report(
         findings=tuple(sorted(found.values(), key=_order)),
@@ -91,20 +90,25 @@ def judge(manifests: Manifests, rules: Iterable[Rule]) -> Report:
     )
 
 
-Check = tuple["Callable[[], Iterator[Problem]]", "Object | None", "tuple[Value, ...]"]
+Check = tuple["Rule", "Callable[[], Iterator[Problem]]", "Object | None", "tuple[Value, ...]"]
 
 
-def _checks(rule: Rule, manifests: Manifests) -> Iterator[Check]:
-    """What to ask, about which object, and whose annotations count."""
-    if rule.workload is not None:
-        for workload in manifests.workloads:
-            yield _bound(rule.workload, workload), workload.object, (workload.object.value, workload.template)
-    if rule.node is not None:
-        for node in manifests.nodes:
-            both = (node.pool.value,) if node.node_class is None else (node.pool.value, node.node_class.value)
-            yield _bound(rule.node, node), node.pool, both
-    if rule.everything is not None:
-        yield _bound(rule.everything, manifests), None, ()
+def _checks(rules: Sequence[Rule], manifests: Manifests) -> Iterator[Check]:
+    """What to ask, about which object, and whose annotations count. All rules about one workload come after each other, since
+    many ask the same of it, and remember it for that long."""
+    for workload in manifests.workloads:
+        values = (workload.object.value, workload.template)
+        for rule in rules:
+            if rule.workload is not None:
+                yield rule, _bound(rule.workload, workload), workload.object, values
+    for node in manifests.nodes:
+        both = (node.pool.value,) if node.node_class is None else (node.pool.value, node.node_class.value)
+        for rule in rules:
+            if rule.node is not None:
+                yield rule, _bound(rule.node, node), node.pool, both
+    for rule in rules:
+        if rule.everything is not None:
+            yield rule, _bound(rule.everything, manifests), None, ()
 
 
 def _bound(check: Callable[..., Iterator[Problem]], about: object) -> Callable[[], Iterator[Problem]]:

@@ -1,0 +1,58 @@
+"""What linting costs, as ratios: time grows with the manifests and no faster, and is small beside what YAML itself costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import yaml
+
+from glowplug.lint.run import Options, lint
+from glowplug.manifests.source import Source
+from tests.clocks import soonest
+from tests.lint.samples import DEPLOYMENT, POOL
+
+SHARING = DEPLOYMENT.replace(
+    "          env:\n",
+    "          resources: {limits: {nvidia.com/gpu: 2}}\n"
+    "          volumeMounts: [{name: cache, mountPath: /compile-cache}]\n"
+    "          env:\n"
+    "            - {name: XDG_CACHE_HOME, value: /compile-cache}\n",
+).replace(
+    "      containers:\n",
+    "      volumes: [{name: cache, hostPath: {path: /mnt/k8s-disks/0/compile-cache}}]\n      containers:\n",
+)
+
+
+def _many(number: int) -> str:
+    """Deployments that share a cache directory and may land on a pool: what makes rules look at all of them."""
+    texts = [SHARING.replace("  name: vllm\n", f"  name: vllm-{place}\n", 1) for place in range(number)]
+    return "---\n".join([*texts, POOL])
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    return soonest(work, 0.0, tries=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("files", ["one file", "a file each"])
+def test_four_times_the_manifests_take_four_times_as_long(files: str) -> None:
+    def take(number: int) -> float:
+        texts = [_many(number)] if files == "one file" else _many(number).split("---\n")
+        sources = [Source(f"{place}.yaml", text) for place, text in enumerate(texts)]
+        report = lint(sources, Options(None))
+        assert len(report.findings) > number
+        return _seconds(lambda: lint(sources, Options(None)))
+
+    take(10)
+    few, many = take(100), take(400)
+    assert many / few < 8, "twice what it should be; with the square of the number it would be 16"
+
+
+@pytest.mark.slow
+def test_all_rules_take_no_longer_than_a_few_times_what_libyaml_takes() -> None:
+    """3 s for 1,000 Deployments of which libyaml's composer alone takes 1.6 s, and room for a machine that is busy."""
+    text = _many(300)
+    parse = _seconds(lambda: list(yaml.compose_all(text, Loader=yaml.CSafeLoader)))
+    whole = _seconds(lambda: lint([Source("a.yaml", text)], Options(None)))
+    assert whole / parse < 5
