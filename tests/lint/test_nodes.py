@@ -44,13 +44,17 @@ def family(*names: str) -> str:
             {"g5.8xlarge", "g5.12xlarge"},
         ),
         (
-            "- {key: karpenter.k8s.aws/instance-gpu-name, operator: In, values: [h200]}\n"
-            "- {key: karpenter.k8s.aws/instance-local-nvme, operator: Exists}",
+            (
+                "- {key: karpenter.k8s.aws/instance-gpu-name, operator: In, values: [h200]}\n"
+                "- {key: karpenter.k8s.aws/instance-local-nvme, operator: Exists}"
+            ),
             {"p5e.48xlarge", "p5en.48xlarge"},
         ),
         (
-            "- {key: karpenter.k8s.aws/instance-category, operator: In, values: [p]}\n"
-            "- {key: karpenter.k8s.aws/instance-generation, operator: In, values: ['4']}",
+            (
+                "- {key: karpenter.k8s.aws/instance-category, operator: In, values: [p]}\n"
+                "- {key: karpenter.k8s.aws/instance-generation, operator: In, values: ['4']}"
+            ),
             {"p4d.24xlarge", "p4de.24xlarge"},
         ),
         (family("c7i"), set()),

@@ -28,10 +28,7 @@ def at(*path: str) -> str:
     """A pod template below these keys; `-` is a list of one."""
     text = POD
     for key in reversed(path):
-        if key == "-":
-            text = "- " + textwrap.indent(text, "  ")[2:]
-        else:
-            text = f"{key}:\n{textwrap.indent(text, '  ')}"
+        text = "- " + textwrap.indent(text, "  ")[2:] if key == "-" else f"{key}:\n{textwrap.indent(text, '  ')}"
     return text
 
 
@@ -247,11 +244,62 @@ _SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-9, 9), st.sampled_from(["", "x", "vllm", "$(A)", "/a", "--tp=8"])
 )
 _KEYS = st.sampled_from(
-    "spec template metadata name namespace labels annotations containers initContainers volumes volumeMounts mountPath env envFrom"
-    " value valueFrom configMapKeyRef configMapRef key image command args resources limits items nodeSelector affinity nodeAffinity"
-    " requiredDuringSchedulingIgnoredDuringExecution nodeSelectorTerms matchExpressions operator values tolerations effect taints"
-    " requirements nodeClassRef group kind predictor model modelFormat storageUri leaderWorkerTemplate workerTemplate size hostPath"
-    " path emptyDir configMap data volumeClaimTemplates glowplug.dev/weights".split()
+    [
+        "spec",
+        "template",
+        "metadata",
+        "name",
+        "namespace",
+        "labels",
+        "annotations",
+        "containers",
+        "initContainers",
+        "volumes",
+        "volumeMounts",
+        "mountPath",
+        "env",
+        "envFrom",
+        "value",
+        "valueFrom",
+        "configMapKeyRef",
+        "configMapRef",
+        "key",
+        "image",
+        "command",
+        "args",
+        "resources",
+        "limits",
+        "items",
+        "nodeSelector",
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+        "matchExpressions",
+        "operator",
+        "values",
+        "tolerations",
+        "effect",
+        "taints",
+        "requirements",
+        "nodeClassRef",
+        "group",
+        "kind",
+        "predictor",
+        "model",
+        "modelFormat",
+        "storageUri",
+        "leaderWorkerTemplate",
+        "workerTemplate",
+        "size",
+        "hostPath",
+        "path",
+        "emptyDir",
+        "configMap",
+        "data",
+        "volumeClaimTemplates",
+        "glowplug.dev/weights",
+    ]
 )
 _TREES = st.recursive(
     _SCALARS,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 class Range(NamedTuple):
@@ -38,6 +38,8 @@ class Mark(NamedTuple):
     def cut(self, start: int, end: int) -> Mark:
         """The mark of some of these characters."""
         range_ = self.range
+        if end - start == self.length:
+            return self
         if range_ is not None and range_[2] - range_[1] == self.length:
             range_ = Range(range_[0], range_[1] + start, range_[1] + end)
         return Mark(end - start, range_, self.host, self.known)
@@ -78,8 +80,15 @@ class Written(str):
         """These characters; bounds are within the text."""
         return _made(str.__getitem__(self, slice(start, end)), self.between(start, end))
 
-    def between(self, start: int, end: int) -> Iterator[Mark]:
+    def between(self, start: int, end: int) -> Sequence[Mark]:
         """The marks of these characters, none for no character."""
+        if start >= end:
+            return ()
+        marks = self.marks
+        # A script is mostly one piece, and asked for every word of it.
+        return (marks[0].cut(start, end),) if len(marks) == 1 else tuple(self._between(start, end))
+
+    def _between(self, start: int, end: int) -> Iterator[Mark]:
         at = 0
         for mark in self.marks:
             length = mark[0]
