@@ -90,9 +90,9 @@ if TYPE_CHECKING:
 
 def _check(workload: Workload) -> Iterator[Problem]:
     stream = stream_of(workload)
-    if stream is None or not stream.version or stream.sharded or (stream.tensor_parallel or 1) < 2:
+    if stream is None or not stream.version or stream.sharded or not stream.loader.shares:
         return
-    part = stream.part("distributed")
+    part = stream.part("distributed") if (stream.tensor_parallel or 1) > 1 else None
     if part is None or part.data is not True or stream.environment.value("RUNAI_STREAMER_DIST") == "0":
         return
     for unsafe in corruption(stream.loader):

@@ -94,7 +94,7 @@ def _check(workload: Workload) -> Iterator[Problem]:
     variable = stream.endpoint if stream is not None and stream.scheme == "s3" else None
     if variable is None or variable.value is None or not variable.value.endswith("/"):
         return
-    bare = variable.value.rstrip("/")
+    bare = str(variable.value).rstrip("/")
     host = bare.partition("://")[2] if "://" in variable.value else bare
     fix = repairs.fix("remove the slash", mending.set_variable(workload.container, ENDPOINT, bare)) if host else None
     yield Problem(

@@ -72,11 +72,13 @@ def reading(stream: Stream, clients: int) -> Reading | None:
 
 
 def holds(stream: Stream, clients: int) -> bool:
-    """Whether nothing says that the machines have too little memory for so many clients."""
+    """Whether nothing says that the machines have too little memory for so many clients; False for an unknown version."""
     if stream.memory_limit is not None or not stream.limit_known:
         return False
+    if stream.streamer is None:
+        return False
     load = reading(stream, clients)
-    if load is None or stream.streamer is None:
+    if load is None:
         return True
     needed = hosting.resources(load, stream.streamer).host_memory_bytes
     budgets = (hosting.budget_bytes(one, max(1, one.gpus // load.ranks)) for one in _machines(stream))

@@ -2,12 +2,11 @@
 
 ## What it does
 Finds a pod that streams from AWS's S3 where neither `AWS_REGION` nor `AWS_DEFAULT_REGION` is set and nothing else
-can bring a region: no profile, no instance metadata (`AWS_EC2_METADATA_DISABLED`, EKS Auto Mode, or node classes
-with a hop limit of 1), and credentials that are in the pod itself, or none at all, so that no webhook of IRSA or
-EKS Pod Identity has to bring them. It also finds an empty `AWS_DEFAULT_REGION`, and says nothing where the manifest
-names us-east-1.
+can bring a region: no profile, no instance metadata (`AWS_EC2_METADATA_DISABLED`, EKS Auto Mode, or node classes with
+a hop limit of 1), and credentials of its own in the pod, so that no webhook of IRSA or EKS Pod Identity has to bring
+them. It also finds an empty `AWS_DEFAULT_REGION`, and says nothing where the manifest names us-east-1.
 
-Pods that get their role from IRSA or Pod Identity get `AWS_REGION` with it; that a service account has such a role
+Pods that get their role from IRSA or Pod Identity get `AWS_REGION` with it. Whether a service account has such a role
 is not in the manifest, so a pod without visible credentials is taken for one of those.
 
 ## Why is this bad
@@ -105,7 +104,6 @@ _REGIONS: Final = (_FIRST, "AWS_REGION")
 _PROFILES: Final = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 _NO_METADATA: Final = "AWS_EC2_METADATA_DISABLED"
 _KEY: Final = "AWS_ACCESS_KEY_ID"
-_UNSIGNED: Final = "RUNAI_STREAMER_S3_UNSIGNED"
 _DEFAULT: Final = "us-east-1"
 _REGISTRY: Final = re.compile(r"\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.")
 _LABELS: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.k8s.aws/zone-id")
@@ -133,8 +131,7 @@ def _certainly_none(workload: Workload, stream: Stream) -> bool:
         return False
     if any(mount.path.rstrip("/").endswith("/.aws") for mount in workload.container.mounts):
         return False
-    own = environment.get(_KEY) is not None or environment.value(_UNSIGNED) == "1"
-    return own and _no_metadata(workload, stream) and not _in_default(workload)
+    return environment.get(_KEY) is not None and _no_metadata(workload, stream) and not _in_default(workload)
 
 
 def _no_metadata(workload: Workload, stream: Stream) -> bool:

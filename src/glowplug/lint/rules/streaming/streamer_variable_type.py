@@ -152,7 +152,7 @@ def _hint(one: catalogue.Variable) -> str:
 
 
 def _fix(workload: Workload, one: catalogue.Variable, variable: Variable) -> Fix | None:
-    meant = _meant(one, (variable.value or "").strip())
+    meant = _meant(one, str(variable.value or "").strip())
     if meant is None or _wrong(one, meant):
         return None
     return repairs.fix(f"write {meant}", mending.set_variable(workload.container, one.name, meant))

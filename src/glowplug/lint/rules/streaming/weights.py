@@ -142,7 +142,7 @@ class Stream(Weights):
         """Whether the ranks share the reading, None when unknown."""
         part = self.part("distributed")
         if part is not None:
-            return part.data is True
+            return part.data is True and (not self.version or self.loader.shares)
         return False if self.extra_known else None
 
     @functools.cached_property
@@ -174,9 +174,9 @@ class Stream(Weights):
         if own is not None and (self.streamer is None or self.streamer.rings):
             return _setting(own)
         part = self.part("concurrency")
-        if part is not None and _is_count(part.data):
-            return Setting(part.data, part.at, "concurrency")
-        if part is None and not self.extra_known:
+        if part is not None:
+            return Setting(part.data, part.at, "concurrency") if _is_count(part.data) else None
+        if not self.extra_known:
             return None
         variable = self.environment.get(CONCURRENCY)
         if variable is not None:
