@@ -150,6 +150,8 @@ def test_a_charts_template_is_refused(call: Call, file: Path) -> None:
     assert answer.status == 1
     assert "refused: it is a chart's template: inject what `helm template` prints, through -" in answer.out
     assert chart.read_text() == TEMPLATE
+    listed = call("inject", "--diff", file.parent)
+    assert (listed.status, "chart.yaml" in listed.err, "chart's template" in listed.err) == (0, True, True)
     assert recipe.CACHE_VOLUME in file.read_text()
 
 

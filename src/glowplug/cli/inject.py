@@ -147,7 +147,9 @@ def _readable(given: Given) -> tuple[list[Input], list[Injected], int]:
         try:
             values.load(one.source)
         except BadInputError as error:
-            if one.looks_like_template:
+            if one.listed and one.looks_like_template:
+                note(f"{error.message}: left out, it looks like a chart's template")
+            elif one.looks_like_template:
                 templates.append(inject.refused_template(one.source))
             else:
                 told.append(error)

@@ -31,6 +31,8 @@ DOMAIN: Final = "GLOWPLUG_DOMAIN"
 _STORE: Final = "GLOWPLUG_STORE"
 _ROOT: Final = "GLOWPLUG_CACHE_ROOT"
 _NO_PUBLISH: Final = "GLOWPLUG_NO_PUBLISH"
+_OUTBOX: Final = "GLOWPLUG_OUTBOX"
+_DISABLE: Final = "GLOWPLUG_DISABLE"
 _CHOICES: Final = (_STORE, DOMAIN, _NO_PUBLISH)
 """What a person may have chosen otherwise without anything breaking."""
 
@@ -44,6 +46,8 @@ def compared(pod: Pod, options: Options, added: Recipe) -> Part:
         _client(pod, options, variable, listed, part)
     _superfluous(pod, options, added, listed, part)
     part.operations += listed.operations()
+    if added.prefix and pod.environ.get(_DISABLE) == "1":
+        part.notes.append(f"{_DISABLE}=1 switches the client off: nothing is restored or published until it is gone")
     if options.store or _STORE not in pod.environ:
         part.notes += notice.of_store("deployment", options)
     if not pod.whole and part.changes:
@@ -118,18 +122,20 @@ def _is_asked_for(options: Options, name: str) -> bool:
 
 def _superfluous(pod: Pod, options: Options, added: Recipe, listed: Listing, part: Part) -> None:
     """What the recipe of another mode had set. A store that was named once stays the store until another one is named."""
-    if not pod.was_ours:
-        return
+    if options.mode is Mode.SHARED and not pod.was_ours:
+        return  # without a client these are nobody's business
     wanted = {variable.name for variable in added.variables} | ({_STORE} if options.mode is Mode.DIRECT else set())
+    if listed.named(_OUTBOX) is None or _is_referred_to(pod, recipe.POD_UID):
+        wanted.add(recipe.POD_UID)
     for index, one in enumerate(listed.elements):
         name = text(one, "name")
-        if name in carried.VARIABLES and name not in wanted and not _is_referred_to(pod, name):
+        if name in carried.VARIABLES and name not in wanted:
             listed.remove(index)
             part.changes.append(f"variable {name} removed")
 
 
 def _is_referred_to(pod: Pod, name: str) -> bool:
-    """Whether a person's own words use the pod's UID, which node mode had set, by that variable."""
+    """Whether a person's own words use a variable (the pod's UID, which node mode had set)."""
     reference = f"$({name})"
     mounts = pod.listed(pod.container, "volumeMounts")
     words = [text(one, "subPathExpr") for one in mounts if not volumes.is_own_mount(one.data)]
