@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment engine kube check static formatted lint types layers fast format test bench soak demo docs lock coverage changelog clean
+.PHONY: help environment engine kube cluster cluster-up cluster-down check static formatted lint types layers fast format test bench soak demo docs lock coverage changelog clean
 
 PYTHON ?=
 ENGINE ?= vllm
@@ -24,7 +24,7 @@ endif
 export GLOWPLUG_TEST_REQUIRE
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 environment: ## .venv: glowplug and its tools from requirements/dev.txt (every target does this by itself)
 	@if [ -z "$(PYTHON)" ] && [ -f .venv/glowplug-stamp ] && .venv/bin/python -c '' 2>/dev/null; \
@@ -36,6 +36,15 @@ engine: environment ## the engine environment (torch, vLLM) in the cache directo
 
 kube: environment ## Kubernetes' API server and etcd, built by Go into the same cache directory; minutes, once
 	@$(RUN) -m dev.prepare kube
+
+cluster: environment ## what real Kubernetes nodes need: as root system packages, and commands built by Go; minutes, once
+	@$(RUN) -m dev.prepare cluster
+
+cluster-up: cluster ## as root: a cluster of two real nodes and an S3 server; what a shell needs to use it is printed last
+	@$(RUN) -m lab.cluster up
+
+cluster-down: environment ## end the cluster of `make cluster-up`, and remove what a killed test run left of its own
+	@$(RUN) -m lab.cluster down
 
 check: environment ## format, lint, types, layers, fast tests; minutes on two cores
 	@$(MAKE) --no-print-directory --keep-going formatted lint types layers fast

@@ -2,8 +2,8 @@
 
 `make test` installs system packages only as root in CI or where GLOWPLUG_TEST_REQUIRE asks for parts; elsewhere it goes on
 without what is lacking, and says so (its tests skip). `make demo`, `make bench` and `make engine` are nothing without an
-engine: as root they install what it needs, otherwise they stop with the command to type. `make kube` likewise; no package brings
-the Go that it needs.
+engine: as root they install what it needs, otherwise they stop with the command to type. `make kube` and `make cluster` likewise;
+no package brings the Go that they need.
 """
 
 from __future__ import annotations
@@ -31,8 +31,13 @@ TARGETS: Mapping[str, Target] = {
     "demo": Target(("engine",)),
     "engine": Target(("engine",)),
     "kube": Target(("kube",)),
+    "cluster": Target(("cluster",)),
 }
-BUILT: Mapping[str, tuple[str, ...]] = {"engine": ("lab.engine",), "kube": ("lab.kube", "build")}
+BUILT: Mapping[str, tuple[str, ...]] = {
+    "engine": ("lab.engine",),
+    "kube": ("lab.kube", "build"),
+    "cluster": ("lab.cluster", "build"),
+}
 """The parts that are built once, minutes each, and the module that finds or builds them and shows its own progress."""
 
 

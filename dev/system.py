@@ -45,11 +45,12 @@ def _go_builds_kubernetes() -> bool:
 _HEADERS = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
 _COMPILER = Need("g++", "g++", _command("g++"))
 _GO = Need("Go 1.26 or later (from go.dev, on PATH)", "", _go_builds_kubernetes)
+_UNSHARE = Need("unshare", "util-linux", _command("unshare"))
 _PYTHON_H = Need("Python.h", _HEADERS, _has_headers)
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 NEEDS: dict[str, tuple[Need, ...]] = {
-    "engine": (_COMPILER, _PYTHON_H, Need("unshare", "util-linux", _command("unshare"))),
+    "engine": (_COMPILER, _PYTHON_H, _UNSHARE),
     "kube": (_GO,),
     "s3": (),
     "ninja": (),
@@ -62,6 +63,10 @@ NEEDS: dict[str, tuple[Need, ...]] = {
         Need("containerd", "containerd", _command("containerd")),
         Need("runc", "runc", _command("runc")),
         Need("CNI plugins", "containernetworking-plugins", lambda: Path("/usr/lib/cni/bridge").is_file()),
+        Need("nft", "nftables", _command("nft")),
+        Need("ip", "iproute2", _command("ip")),
+        _UNSHARE,
+        _GO,
     ),
     "root": (),
 }

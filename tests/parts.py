@@ -93,9 +93,10 @@ def _kube() -> str:
 
 
 def _cluster() -> str:
-    if os.geteuid() != 0:
-        return "not root"
-    return ", ".join(f"no {need.what}" for need in system.lacking("cluster")) or _lacks("Go", "go")()
+    from lab import cluster
+
+    unbuilt = cluster.unbuilt()
+    return cluster.missing() or (f"{unbuilt} not built" if unbuilt else "")
 
 
 def _root() -> str:
@@ -106,7 +107,7 @@ _ALL = (
     Part("s3", "a real S3 server (lab/s3.py)", _lacks("SeaweedFS", "weed"), "make environment"),
     Part("engine", "a real vLLM or torch (lab/engine.py)", _engine, "make engine"),
     Part("kube", "a real Kubernetes API server (lab/kube)", _kube, "make kube"),
-    Part("cluster", "real Kubernetes nodes", _cluster, ""),
+    Part("cluster", "real Kubernetes nodes (lab/cluster)", _cluster, "make cluster"),
     Part("browser", "Chromium", _lacks("Chromium", *system.CHROMIUM_NAMES), ""),
     Part("ninja", "ninja, for build trees of FlashInfer's kind", _lacks("ninja", "ninja"), "make environment"),
     Part("root", "root: namespaces, other users, mounts", _root, "sudo make test"),

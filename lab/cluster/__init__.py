@@ -19,6 +19,6 @@ name, by which `leftovers` finds and removes them, and nothing else. The machine
 plane, `network` says who has which address, `cgroups` and `images` are what their names say, `pods` writes pods.
 """
 
-from lab.cluster.harness import Cluster, Node, Shape, build, missing, up
+from lab.cluster.harness import GPU, Cluster, Node, Shape, build, missing, unbuilt, up
 
-__all__ = ["Cluster", "Node", "Shape", "build", "missing", "up"]
+__all__ = ["GPU", "Cluster", "Node", "Shape", "build", "missing", "unbuilt", "up"]

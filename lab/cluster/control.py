@@ -1,4 +1,4 @@
-"""The control plane: `python -m lab.cluster.control DIRECTORY ADDRESS`, a process of the world.
+"""The control plane, a process of the world.
 
 etcd and kube-apiserver are `lab.kube`'s; beside them kube-controller-manager and kube-scheduler, of which each has an identity with
 the rights that Kubernetes itself gives it, no more. What the harness needs to know stands in a file once the server is ready.
@@ -7,7 +7,6 @@ the rights that Kubernetes itself gives it, no more. What the harness needs to k
 from __future__ import annotations
 
 import json
-import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -58,8 +57,9 @@ def read(base: Path) -> Control | None:
     return Control(server, {name: _identity(one) for name, one in document["identities"].items()})
 
 
-def run(base: Path, address: str) -> int:
+def main(directory: str, address: str) -> int:
     """Run it until one of its processes ends."""
+    base = Path(directory)
     manager = Identity("system:kube-controller-manager")
     scheduler = Identity("system:kube-scheduler")
     joining = {_PROXY: Identity("system:kube-proxy")}
@@ -132,7 +132,3 @@ def _stated(identity: Identity) -> dict[str, Any]:
 
 def _identity(document: dict[str, Any]) -> Identity:
     return Identity(document["user"], tuple(document["groups"]), document["token"])
-
-
-if __name__ == "__main__":
-    raise SystemExit(run(Path(sys.argv[1]), sys.argv[2]))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from lab import cachedir, kube, s3
-from lab.cluster import cgroups, control, images, keeper, leftovers, machine, network, spaces
+from lab.cluster import cgroups, control, images, keeper, leftovers, machine, network, pods, spaces
 from lab.cluster.world import MOST_NODES
 from lab.guarded import Guarded
 from lab.kube import binaries
@@ -304,7 +304,7 @@ class Cluster:
         """Create a pod that ends by itself, wait for that, and return what it printed. Raises ChildProcessError if it failed."""
         self.kube.admin.create(pod)
         name, namespace = pod["metadata"]["name"], pod["metadata"].get("namespace", "default")
-        ended = self.wait_for_pod(name, has_ended, namespace, seconds)
+        ended = self.wait_for_pod(name, pods.has_ended, namespace, seconds)
         printed = self.logs(name, namespace)
         if ended["status"]["phase"] != "Succeeded":
             raise ChildProcessError(f"pod {name} failed: {printed}")
@@ -418,17 +418,6 @@ def up(
 def machine_argv(task: machine.Task) -> list[str]:
     """The command by which a node starts in the world."""
     return spaces.module("machine", "boot", str(Path(task.directory) / "task.json"))
-
-
-def is_ready(pod: Mapping[str, Any]) -> bool:
-    """Whether the pod's readiness probes pass."""
-    conditions = pod["status"].get("conditions", ())
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
-
-def has_ended(pod: Mapping[str, Any]) -> bool:
-    """Whether all of the pod's containers ended for good."""
-    return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
 def _load(node: Node, archive: Path) -> None:

@@ -1,4 +1,4 @@
-"""The process that starts the world and removes what the kernel does not: `python -m lab.cluster.keeper DIRECTORY`.
+"""The process that starts the world and removes what the kernel does not.
 
 It runs outside of the cluster, guarded by the harness (`lab.guarded`), so that it is told to end whatever happens to that one. When
 it is killed itself, the world ends with it, and `leftovers` removes the rest later.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from pathlib import Path
 from types import FrameType
 
@@ -23,8 +22,9 @@ class _Told(BaseException):
     """A signal told us to end."""
 
 
-def keep(base: Path) -> int:
+def main(directory: str) -> int:
     """Hold the cluster until told to end (then nothing of it is left) or until its control plane ends (then files are)."""
+    base = Path(directory)
     lock = leftovers.hold(base / leftovers.KEEPER)
     for number in _SIGNALS:
         signal.signal(number, _stop)
@@ -58,7 +58,3 @@ def keep(base: Path) -> int:
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
     raise _Told
-
-
-if __name__ == "__main__":
-    raise SystemExit(keep(Path(sys.argv[1])))

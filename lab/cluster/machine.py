@@ -1,4 +1,4 @@
-"""A node: `python -m lab.cluster.machine boot FILE` in the world, `… machine first FILE` as the first process of its namespaces.
+"""A node: what makes its namespaces, in the world (`boot`), and what is the first process in them (`first`).
 
 A node is the machine seen through a root of its own. `/var`, `/mnt`, `/opt` and `/tmp` are directories that belong to the node and
 stay when it crashes, as a disk does; `/run` and `/dev/shm` are memory and do not; all else (`/usr`, `/etc`, home directories) is
@@ -18,7 +18,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 import uuid
 from dataclasses import asdict, dataclass
@@ -85,6 +84,11 @@ def read(path: Path) -> Task:
     stated = json.loads(path.read_text())
     values: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in stated.items()}
     return Task(**values)
+
+
+def main(part: str, task: str) -> int:
+    """Be `boot` or `first` of the node whose task is in that file, until the node ends."""
+    return {"boot": boot, "first": first}[part](Path(task))
 
 
 def boot(task: Path) -> int:
@@ -284,7 +288,3 @@ def _kube_proxy(node: Task) -> list[str]:
         "--conntrack-tcp-timeout-established=0",
         "--conntrack-tcp-timeout-close-wait=0",
     ]
-
-
-if __name__ == "__main__":
-    raise SystemExit({"boot": boot, "first": first}[sys.argv[1]](Path(sys.argv[2])))

@@ -84,6 +84,17 @@ def glowplug_paths() -> tuple[str, ...]:
     return _outermost([Path("/usr"), Path(sys.base_prefix), Path(sys.prefix), spaces.CHECKOUT])
 
 
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    """Whether the pod's readiness probes pass."""
+    conditions = pod["status"].get("conditions", ())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def has_ended(pod: Mapping[str, Any]) -> bool:
+    """Whether all of the pod's containers ended for good."""
+    return pod["status"].get("phase") in ("Succeeded", "Failed")
+
+
 def _outermost(paths: Sequence[Path]) -> tuple[str, ...]:
     """Each path once, and none that lies in another."""
     return tuple(

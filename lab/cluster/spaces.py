@@ -47,15 +47,19 @@ def environment() -> dict[str, str]:
 
 
 def module(name: str, *arguments: str) -> list[str]:
-    """The command that runs one of these modules."""
-    return [sys.executable, "-m", f"lab.cluster.{name}", *arguments]
+    """The command that runs `main` of one of these modules. (`-m` would load it twice, since the package imports it.)"""
+    code = f"import sys; from lab.cluster import {name}; sys.exit({name}.main(*sys.argv[1:]))"
+    return [sys.executable, "-c", code, *arguments]
 
 
 class Space:
     """New namespaces, in which `argv` is the first process; what it prints goes where ours goes."""
 
     def __init__(self, argv: Sequence[str]) -> None:
-        self._process = subprocess.Popen([*_UNSHARE, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # In a session of its own: a signal for the starter's group must not take away what the starter ends in its own order.
+        self._process = subprocess.Popen(
+            [*_UNSHARE, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         self.pid = self._process.pid
         """A process in the new network namespace, as we number processes; the new mounts and processes are its child's."""
 

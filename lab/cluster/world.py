@@ -1,4 +1,4 @@
-"""The first process of the world: `python -m lab.cluster.world DIRECTORY`, in namespaces that `keeper` made.
+"""The first process of the world, in namespaces that `keeper` made.
 
 It lays the wire, gives nodes names (`/etc/hosts`: kube-apiserver reaches a kubelet under its node's name, and no name server is
 here), starts the control plane and then does what a first process does.
@@ -7,7 +7,6 @@ here), starts the control plane and then does what a first process does.
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 from lab.cluster import cgroups, network, spaces
@@ -16,8 +15,9 @@ MOST_NODES = 16
 _HOSTS = Path("/etc/hosts")
 
 
-def hold(base: Path) -> int:
+def main(directory: str) -> int:
     """Be the world until the control plane or the keeper ends."""
+    base = Path(directory)
     cgroups.join(base.name)
     subprocess.run(["mount", "-t", "proc", "proc", "/proc"], check=True)
     plan = network.Plan(int(spaces.listen()))
@@ -29,7 +29,3 @@ def hold(base: Path) -> int:
     subprocess.run(["mount", "--bind", str(hosts), str(_HOSTS)], check=True)
     control = subprocess.Popen(spaces.module("control", str(base), plan.api), stdin=subprocess.DEVNULL)
     return spaces.reap({control.pid: "the control plane"})
-
-
-if __name__ == "__main__":
-    raise SystemExit(hold(Path(sys.argv[1])))
