@@ -85,6 +85,22 @@ SILENT = {
     "the default directory": Silent(
         pod(mounts=["{name: compile-cache, mountPath: /root/.cache/vllm}"], volumes={"compile-cache": NVME})
     ),
+    "a home's cache, the image chooses the user (llm-d)": Silent(
+        pod(
+            image="ghcr.io/llm-d/llm-d:v0.3.1",
+            command=["vllm", "serve"],
+            args=["/m"],
+            mounts=["{name: torch-compile-cache, mountPath: /.cache}"],
+            volumes={"torch-compile-cache": "emptyDir: {}"},
+        )
+    ),
+    "a home's cache, the pod chooses the user": Silent(
+        pod(
+            container="securityContext: {runAsUser: 1000}",
+            mounts=["{name: compile-cache, mountPath: /home/vllm/.cache}"],
+            volumes={"compile-cache": "emptyDir: {}"},
+        )
+    ),
     "the launcher sets them": Silent(
         cached("emptyDir: {}", env={"GLOWPLUG_STORE": "s3://b/c", "GLOWPLUG_CACHE_ROOT": "/compile-cache"})
     ),

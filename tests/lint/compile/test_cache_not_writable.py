@@ -33,6 +33,15 @@ FIRES = {
     "the home of a read-only container": Fires(
         pod(env={"HOME": "/home/v"}, container="securityContext: {readOnlyRootFilesystem: true}"), ("/home/v",)
     ),
+    "Triton's directory of a read-only container": Fires(
+        pod(
+            env={"HOME": "/home/v", "TRITON_CACHE_DIR": "/tmp/triton"},
+            mounts=["{name: home, mountPath: /home/v}"],
+            volumes={"home": "emptyDir: {}"},
+            container="securityContext: {readOnlyRootFilesystem: true}",
+        ),
+        ("/tmp/triton",),
+    ),
     "under the launcher": Fires(
         cached("emptyDir: {}", mount=RO, env={"GLOWPLUG_STORE": "s3://b/c"}), ("true",), "nothing is restored"
     ),

@@ -40,6 +40,14 @@ FIRES = {
         ),
         ("vllm/$(POD)",),
     ),
+    "on a volume of any name": Fires(
+        pod(
+            env={"POD": field("metadata.name"), "VLLM_CACHE_ROOT": "/data/$(POD)/vllm"},
+            mounts=["{name: data, mountPath: /data}"],
+            volumes={"data": "persistentVolumeClaim: {claimName: c}"},
+        ),
+        ("/data/$(POD)/vllm",),
+    ),
     "a directory of the pod's by its variable": Fires(
         cached(env={"POD": field("metadata.name"), "VLLM_CACHE_ROOT": "/compile-cache/$(POD)"}),
         ("/compile-cache/$(POD)",),

@@ -90,3 +90,9 @@ def test_the_fix_gives_it_a_directory_of_its_own_on_the_same_disk(was: str, mend
 def test_a_directory_that_has_to_be_there_is_not_moved_unasked() -> None:
     text = cached(host("/mnt/k8s-disks/0/pods", "Directory"))
     assert fixed(RULE, text) == text
+
+
+def test_the_nodes_disk_is_chosen_where_it_is_known() -> None:
+    text = cached(host("/var/lib/kubelet/cache"))
+    assert fixed(RULE, text) == text
+    assert fixed(RULE, text, compute="auto-mode") == cached(host("/mnt/.ephemeral/compile-cache"))

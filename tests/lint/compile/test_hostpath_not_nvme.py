@@ -90,9 +90,13 @@ SILENT = {
     "a node group may mount anywhere": Silent(cached(host("/data/cache")), compute="nodegroup"),
     "nothing says what the nodes are": Silent(cached(host("/data/cache")), compute=""),
     "another disk of nodeadm's": Silent(cached(host("/mnt/k8s-disks/1/compile-cache"))),
+    "the logs of all pods, which are another rule's": Silent(cached(host("/var/log/pods"))),
     "kubelet's directory lies on the array": Silent(cached(host("/var/lib/kubelet/compile-cache"))),
     "a hostPath for models": Silent(
         pod(mounts=["{name: models, mountPath: /models}"], volumes={"models": host("/var/models")})
+    ),
+    "a hub's cache above the default directory": Silent(
+        pod(mounts=["{name: hub, mountPath: /root/.cache}"], volumes={"hub": host("/var/hub")})
     ),
     "no hostPath": Silent(cached("emptyDir: {}")),
     "no volume": Silent(pod()),

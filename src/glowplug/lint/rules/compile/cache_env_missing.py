@@ -5,7 +5,7 @@
 Finds a pod with a volume for compiled artifacts where the variable that moves the engine's own tree there is missing:
 `VLLM_CACHE_ROOT` (or the guide's `XDG_CACHE_HOME`) for vLLM, `SGLANG_CACHE_DIR` or `TORCHINDUCTOR_CACHE_DIR` for SGLang. Where a
 variable places one compiler's cache on the volume, its siblings that this version reads are asked for as well. Pods that glowplug
-starts need none: the launcher sets them.
+starts need none: the launcher sets them. Silent where the volume is some user's `~/.cache` and the image chooses the user.
 
 ## Why is this bad
 
@@ -158,7 +158,7 @@ def _of_vllm(workload: Workload, kept: Keeping, mount: Mount) -> str:
         return ""
     if kept.root is not None and workload.container.mount_of(kept.root) is not None:
         return ""
-    if kept.root is None and kept.root_by is not None:
+    if kept.root is None and (kept.root_by is not None or _is_a_home(mount)):
         return ""
     if kept.root_by is not None and kept.root_by.name == "XDG_CACHE_HOME":
         return ""  # set, and to a place outside: another rule's
@@ -169,11 +169,16 @@ def _own_tree_is_there(workload: Workload, kept: Keeping) -> bool:
     return kept.root is not None and workload.container.mount_of(kept.root) is not None
 
 
+def _is_a_home(mount: Mount) -> bool:
+    """Whether the volume may be where the engine keeps its caches unasked: `~/.cache` of a user whom the image chooses."""
+    return "/.cache/" in f"{mount.path}/"
+
+
 def _generic(workload: Workload, mount: Mount) -> bool:
     """Whether a directory that many programs keep caches in lies on the volume, and so perhaps this engine's."""
     environment = workload.container.environment
     values = (environment.value(name) for name in ("XDG_CACHE_HOME", "HOME"))
-    return any(value and workload.container.mount_of(value) is mount for value in values)
+    return _is_a_home(mount) or any(value and workload.container.mount_of(value) is mount for value in values)
 
 
 def _to_set(workload: Workload, kept: Keeping) -> dict[str, str]:

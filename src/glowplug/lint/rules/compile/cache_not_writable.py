@@ -100,7 +100,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
-from glowplug.lint.rules.compile.keeping import keeping
+from glowplug.lint.rules.compile.keeping import keeping, overwritten, pointing
 from glowplug.lint.rules.compile.off import compiling_off
 from glowplug.manifests.edit import Remove
 
@@ -128,8 +128,8 @@ def _check(workload: Workload) -> Iterator[Problem]:
     mount = (workload.container.mount_of(root) if root is not None else None) or kept.mount
     if mount is not None:
         yield from _mounted(workload, kept, mount)
-    if kept.mount is None and root is not None and mount is None:
-        yield from _in_the_container(workload, kept, root)
+    if kept.mount is None and not kept.launcher:
+        yield from _in_the_container(workload, kept)
 
 
 def _mounted(workload: Workload, kept: Keeping, mount: Mount) -> Iterator[Problem]:
@@ -168,16 +168,21 @@ def _volume(workload: Workload, mount: Mount) -> tuple[Value, str] | None:
     return (name, "a claim for reading only") if texts and set(texts) == {"ReadOnlyMany"} else None
 
 
-def _in_the_container(workload: Workload, kept: Keeping, root: str) -> Iterator[Problem]:
-    """A directory of the container itself, whose file system is read-only."""
+def _in_the_container(workload: Workload, kept: Keeping) -> Iterator[Problem]:
+    """Directories of the container itself, whose file system is read-only."""
     flag = workload.container.value.get("securityContext", "readOnlyRootFilesystem")
-    if flag is None or flag.data is not True or kept.root_by is None or kept.root_by.value is None:
+    if flag is None or flag.data is not True:
         return
-    yield Problem(
-        kept.root_by.at,
-        f"`{root}` is in no volume and the container's file system is read-only: the engine exits at the start",
-        "mount an emptyDir or a hostPath there",
-    )
+    wanted = {name: (one, one.value) for name, one in pointing(workload).items() if not overwritten(workload, name)}
+    if kept.root_by is not None:
+        wanted[kept.root_by.name] = (kept.root_by, kept.root)
+    for variable, path in wanted.values():
+        if variable.value and path and path.startswith("/") and workload.container.mount_of(path) is None:
+            yield Problem(
+                variable.at,
+                f"`{path}` is in no volume and the container's file system is read-only: the engine exits at the start",
+                "mount an emptyDir or a hostPath there",
+            )
 
 
 RULE = Rule(

@@ -98,7 +98,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
-from glowplug.lint.rules.compile.disks import BOTTLEROCKET, MOUNTED, disks, host_path, owner_of, root_of
+from glowplug.lint.rules.compile.disks import MOUNTED, disks, host_path, owner_of, root_of
 from glowplug.lint.rules.compile.keeping import keeping, normal
 from glowplug.manifests import recipe
 from glowplug.manifests.edit import Replace
@@ -123,7 +123,8 @@ def _check(workload: Workload) -> Iterator[Problem]:
         message = f"`{path}` is where the node keeps the files of {owner}"
     else:
         return
-    root = root_of(path) or (BOTTLEROCKET if disks(workload).roots == {BOTTLEROCKET} else "")
+    roots = disks(workload).roots
+    root = next(iter(roots)) if len(roots) == 1 else root_of(path)
     to = recipe.shared_directory(root) if root else ""
     kind = mount.volume.get("hostPath", "type") if mount.volume is not None else None
     safe = kind is not None and kind.text == "DirectoryOrCreate"

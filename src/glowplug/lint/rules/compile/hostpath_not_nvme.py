@@ -135,14 +135,12 @@ _ROOT_VOLUME: Final = (
     "/etc",
 )
 _LOOKS_LIKE_A_DISK: Final = re.compile(r"nvme|disk|ssd|ephemeral|local|instance|scratch|raid|md\d")
-# Bound onto the array with everything below it.
-_ON_THE_ARRAY: Final = ("/var/lib/kubelet", "/var/lib/containerd")
 _OF_THE_AGENT: Final = (recipe.STORE_MOUNT, recipe.OUTBOX_MOUNT)
 
 
 def _check(workload: Workload) -> Iterator[Problem]:
     kept = keeping(workload)
-    mounts = [kept.mount] if kept.mount is not None else []
+    mounts = [kept.mount] if kept.mount is not None and kept.meant else []
     mounts += [one for one in workload.container.mounts if one.path in _OF_THE_AGENT]
     for mount in mounts:
         at = host_path(mount.volume)
@@ -170,10 +168,12 @@ def _problem(workload: Workload, mount: Mount, at: Value) -> Iterator[Problem]:
 
 def _may_be(workload: Workload, path: str, there: Disks) -> bool:
     """Whether that path can be on an instance store of these nodes."""
-    if any(below(path, root) for root in there.roots) or any(below(path, one) for one in _ON_THE_ARRAY):
+    if any(below(path, root) for root in there.roots):
         return True
     if root_of(path):
         return False
+    if owner_of(path):
+        return True  # kubelet's directory and the like, which the node binds onto the array: another rule's
     if below(path, "/mnt/k8s-disks") and AL2023 in there.roots:
         return True  # nodeadm's strategy `Mount`: one directory a disk
     if there.only or any(below(path, one) for one in _ROOT_VOLUME):

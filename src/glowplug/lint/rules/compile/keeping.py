@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from glowplug.engines.versions import parts
 from glowplug.engines.vllm import caches
 from glowplug.engines.vllm.command import on
-from glowplug.lint import mending
+from glowplug.lint import images, mending
 from glowplug.manifests import recipe
 from glowplug.manifests.edit import Put
 from glowplug.models.read import of_size
@@ -92,6 +92,9 @@ def _keeping(workload: Workload) -> Keeping:
         meant = mount is not None and (
             (root_by is not None and not _scratch(mount, root_by)) or _is_named(workload, mount)
         )
+    if mount is None and root is None and root_by is not None and root_by.name in _ROOTS.values():
+        mount = container.mount_of(_begin(root_by))
+        meant = mount is not None
     if mount is None or not meant:
         named = next((one for one in container.mounts if _is_named(workload, one)), None)
         pointed = next(
@@ -247,7 +250,12 @@ def _root(workload: Workload, *, launcher: bool) -> tuple[str | None, Variable |
         if found is not None:
             path = _expanded(workload, found.value)
             return (None if path is None else f"{path.rstrip('/')}/{below_it}"), found
-    return ("/root/.cache/vllm" if runs_as_root(workload) else None), None
+    return ("/root/.cache/vllm" if _home_is_roots(workload) else None), None
+
+
+def _begin(variable: Variable) -> str:
+    """The directories that a path surely begins with, before the first reference that nobody knows."""
+    return variable.at.text.partition("$")[0].rpartition("/")[0]
 
 
 def _expanded(workload: Workload, path: str | None) -> str | None:
@@ -256,9 +264,15 @@ def _expanded(workload: Workload, path: str | None) -> str | None:
         return None
     if path == "~" or path.startswith("~/"):
         home = workload.container.environment.get("HOME")
-        base = home.value if home else "/root" if runs_as_root(workload) else None
+        base = home.value if home else "/root" if _home_is_roots(workload) else None
         return None if base is None else base.rstrip("/") + path[1:]
     return path if path.startswith("/") else None
+
+
+def _home_is_roots(workload: Workload) -> bool:
+    """Whether the home directory is `/root`: in the engine's own image, unless the pod chooses a user. Others may be built for any."""
+    image = workload.container.image
+    return image is not None and images.read(image.text).starts_server and runs_as_root(workload)
 
 
 def runs_as_root(workload: Workload) -> bool:
