@@ -270,7 +270,7 @@ def _expanded(workload: Workload, path: str | None) -> str | None:
 
 
 def _home_is_roots(workload: Workload) -> bool:
-    """Whether the home directory is `/root`: in the engine's own image, unless the pod chooses a user. Others may be built for any."""
+    """Whether the home directory is `/root`: in vLLM's own image, unless the pod chooses a user. Others may have any."""
     image = workload.container.image
     return image is not None and images.read(image.text).starts_server and runs_as_root(workload)
 
