@@ -166,7 +166,8 @@ def _engine(
         configured = config_files.options_of(name, read.options["config"], container, config_map)
         whole = whole and configured is not None
         read = options.read(name, words, configured)
-    return Engine(name, image.version, words, read.options, read.model, whole=whole and read.whole), environment
+    whole = whole and read.whole
+    return Engine(name, image.version, words, read.options, read.model, whole=whole, given=read.given), environment
 
 
 def _words(items: Sequence[Value], environment: Environment) -> tuple[Word, ...]:

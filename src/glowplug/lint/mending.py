@@ -11,7 +11,6 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
-from glowplug.lint import options
 from glowplug.lint.json_options import EXTRA_CONFIG, extra_config, json_option, members, value_in
 from glowplug.lint.spelling import rewritten, stands_in_script
 from glowplug.manifests.edit import Insert, Put, Remove, Replace, Splice
@@ -173,7 +172,7 @@ def _first_option(workload: Workload, spelled: str, value: str | None) -> Operat
 
 def _in_style(engine: Engine, spelled: str, value: str) -> list[str]:
     """`--a=b` or two words, as most of the others are written."""
-    given = [one for one in options.read(engine.name, engine.words).given if not one.flag and one.value]
+    given = [one for one in engine.given if not one.flag and one.value]
     apart = sum(one.count > 1 for one in given)
     return [spelled, value] if apart * 2 > len(given) else [f"{spelled}={value}"]
 
@@ -191,8 +190,7 @@ def _separator(engine: Engine) -> str:
     """What stands before the last option in a script: a blank, or the end of a line and an indentation."""
     last = engine.words[-1]
     text = last.value.text
-    given = options.read(engine.name, engine.words).given
-    first = engine.words[given[-1].first] if given else last
+    first = engine.words[engine.given[-1].first] if engine.given else last
     if first.value is not last.value or first.alone:
         return " "
     found = _before(text, first.start)
@@ -214,7 +212,7 @@ def remove_option(workload: Workload, name: str) -> Operations | None:
     given = engine.options.get(name)
     if given is None:
         return ()
-    found = [one for one in options.read(engine.name, engine.words).given if one.name == name]
+    found = [one for one in engine.given if one.name == name]
     if not found or given.first < 0 or given.within is not None:
         return None
     words = [engine.words[one.first + more] for one in found for more in range(one.count)]

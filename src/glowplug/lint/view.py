@@ -160,6 +160,8 @@ class Engine:
     opaque: str = ""
     whole: bool = True
     """False where options may be given that are not here: by a ServingRuntime, a file that is not in the input, a reference."""
+    given: tuple[Option, ...] = field(default=(), repr=False)
+    """Every option in its order, those that a later one overrules included; dotted ones under the name of what they add to."""
 
     def option(self, *names: str) -> Option | None:
         """The first of these options that is given."""
