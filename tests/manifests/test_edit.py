@@ -123,8 +123,8 @@ WRITTEN: dict[str, tuple[str, Callable[..., Sequence[Operation]], str]] = {
         '{\n  "a": {\n    "b": 1\n  },\n  "l": [\n    1\n  ]\n}',
         lambda v: [Put(below(v, "a"), "c", {"d": [None]}), Insert(below(v, "l"), 0, 0), Put(v, "e", "é\n")],
         (
-            '{\n  "a": {\n    "b": 1,\n    "c": {\n      "d": [\n        null\n      ]\n    }\n  },\n  "l": [\n    0,\n    1\n  ],\n'
-            '  "e": "é\\n"\n}'
+            '{\n  "a": {\n    "b": 1,\n    "c": {\n      "d": [\n        null\n      ]\n    }\n  },\n  "l": [\n    0,\n'
+            '    1\n  ],\n  "e": "é\\n"\n}'
         ),
     ),
     "JSON in one line": (

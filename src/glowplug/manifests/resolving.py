@@ -18,6 +18,7 @@ _WORDS: Final[dict[str, Any]] = {
 _NUMERIC: Final = frozenset("0123456789+-.")
 _INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_EXACT: Final = 10**21
 _BASES: Final = (16, 2, 8, 10)
 # Longer digits are no number that any field could have; Python would take its time with them.
 _LONGEST_NUMBER: Final = 400
@@ -35,8 +36,9 @@ def resolve(text: str) -> Any:
         sign, *parts = whole.groups()
         number = next(int(part, base) for part, base in zip(parts, _BASES, strict=True) if part is not None)
         number = -number if sign == "-" else number
-        # Decimals beyond 64 bits become floats there, other bases stay whole.
-        return number if -(2**63) <= number < 2**64 or parts[3] is None else float(number)
+        if -(2**63) <= number < 2**64:
+            return number
+        # Beyond 64 bits, what looks like a decimal becomes a float there, the rest stays text.
     if _FLOAT.fullmatch(digits):
         value = float(digits)
         return text if math.isinf(value) else value
@@ -49,4 +51,4 @@ def key_text(value: Any, written: str) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
-    return written
+    return str(int(value)) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else written
