@@ -49,6 +49,7 @@ class Release:
     notes: str
 
 
+@functools.lru_cache(maxsize=1024)
 def version_key(text: str) -> VersionKey:
     """A value that sorts like the version (PEP 440 as far as these packages use it: pre-releases, post releases, no local part).
 

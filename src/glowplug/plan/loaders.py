@@ -49,10 +49,7 @@ class Loader:
 
     def behaviour(self, name: str) -> Behaviour:
         """What the table says of a behaviour in this version."""
-        for row in table(_PACKAGE, "loaders"):
-            if row["engine"] == self.engine and row["behaviour"] == name and _holds(row, self.known or self.version):
-                return Behaviour(row["value"], row["source"])
-        return Behaviour()
+        return _behaviour(self.engine, self.known or self.version, name)
 
     @property
     def name(self) -> str:
@@ -71,8 +68,7 @@ class Loader:
 
     def keys(self, load_format: str) -> tuple[Key, ...]:
         """The keys that this version's loader of that format knows; () where the table has none."""
-        wanted = self.known or self.version
-        return tuple(one for one in all_keys(self.engine, load_format) if _begun(one.first, wanted))
+        return _keys(self.engine, self.known or self.version, load_format)
 
     def first_with(self, name: str, value: str) -> str:
         """The first version in which a behaviour has this value, "" for none."""
@@ -95,6 +91,19 @@ def all_keys(engine: str, load_format: str) -> tuple[Key, ...]:
         for row in table(_PACKAGE, "loader_keys")
         if row["engine"] == engine and row["load_format"] == load_format
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _behaviour(engine: str, version: str, name: str) -> Behaviour:
+    for row in table(_PACKAGE, "loaders"):
+        if row["engine"] == engine and row["behaviour"] == name and _holds(row, version):
+            return Behaviour(row["value"], row["source"])
+    return Behaviour()
+
+
+@functools.lru_cache(maxsize=1024)
+def _keys(engine: str, version: str, load_format: str) -> tuple[Key, ...]:
+    return tuple(one for one in all_keys(engine, load_format) if _begun(one.first, version))
 
 
 def _holds(row: Row, version: str) -> bool:

@@ -92,18 +92,12 @@ class Weights:
     @property
     def newer_than_known(self) -> bool:
         """Whether the version is not known, or newer than any that was read."""
-        engine = self.workload.engine.name
-        return (
-            not self.version or not releases(engine) or version_key(self.version) > version_key(newest(engine).version)
-        )
+        return _is_newer(self.workload.engine.name, self.version)
 
     @functools.cached_property
     def streamer(self) -> Streamer | None:
         """The streamer in the image, inferred; None where the engine's version is not known, or older than any that is listed."""
-        name = self.workload.engine.name
-        if not self.version or release_or_older(name, self.version) is None:
-            return None
-        return shipped_streamer(name, self.version)
+        return _streamer(self.workload.engine.name, self.version)
 
     @functools.cached_property
     def tensor_parallel(self) -> int | None:
@@ -251,6 +245,17 @@ def stream_of(workload: Workload) -> Stream | None:
     return Stream(workload, found.model, found.scheme, found.written, found.load_format)
 
 
+@functools.lru_cache(maxsize=1024)
+def _streamer(engine: str, version: str) -> Streamer | None:
+    known = release_or_older(engine, version) if version else None
+    return shipped_streamer(engine, version) if known is not None else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_newer(engine: str, version: str) -> bool:
+    return not version or not releases(engine) or version_key(version) > version_key(newest(engine).version)
+
+
 def lacks_streamer(weights: Weights) -> bool:
     """Whether this engine in this version certainly has no Run:ai loader."""
     if not weights.version and weights.workload.engine.name in _STREAMING_ENGINES:
@@ -270,7 +275,7 @@ def whole_number(text: str | None) -> int | None:
     """A number as the streamer reads it: digits alone, no unit, no blank behind; None for anything else."""
     if text is None:
         return None
-    digits = text.lstrip()
+    digits = str(text).lstrip()
     bare = digits.removeprefix("-") if digits.startswith("-") else digits.removeprefix("+")
     if not bare.isascii() or not bare.isdigit() or len(bare) > _LONGEST_NUMBER:
         return None
