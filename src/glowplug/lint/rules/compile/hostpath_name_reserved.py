@@ -120,7 +120,7 @@ def _check(workload: Workload) -> Iterator[Problem]:
     if path in MOUNTED:
         message = f"`{path}` is the whole instance store, with kubelet's and containerd's own directories in it"
     elif owner:
-        message = f"`{path}` is where the node keeps the files of {owner}"
+        message = f"`{path}` is a directory of the node's own, for {owner}"
     else:
         return
     roots = disks(workload).roots

@@ -95,6 +95,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from glowplug.lint import mending
+from glowplug.lint.gpu_pools import is_for_gpus
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
 from glowplug.lint.rules.compile.disks import ami_family, root_of, sets_up_disks
 from glowplug.lint.rules.compile.keeping import keeping
@@ -131,6 +132,8 @@ def _for_gpus(manifests: Manifests, node_class: Object) -> str:
     """Why the disks of its nodes matter, "" where nothing says that they do."""
     users = [node for node in manifests.nodes if node.node_class is node_class]
     for node in users:
+        if not is_for_gpus(node):
+            continue
         found = [one.instance for one in node.machines if one.instance is not None and one.instance.nvme_bytes]
         if found:
             return f"NodePool `{node.pool.name}` buys {found[0].name}"
