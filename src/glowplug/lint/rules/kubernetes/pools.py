@@ -6,8 +6,8 @@ import functools
 from typing import TYPE_CHECKING, Final
 
 from glowplug.catalog.gpus import gpus
-from glowplug.catalog.instances import instances
-from glowplug.lint.rules.kubernetes import parallel, selection, taints
+from glowplug.lint.gpu_pools import families, is_for_gpus, types
+from glowplug.lint.rules.kubernetes import parallel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from glowplug.lint.rules.kubernetes.selection import Term
     from glowplug.lint.view import Manifests, Node
     from glowplug.manifests.values import Value
-
-_GPU_LABEL: Final = "/instance-gpu-"
 
 
 def with_gpus(manifests: Manifests) -> Iterator[Node]:
@@ -28,46 +26,8 @@ def with_gpus(manifests: Manifests) -> Iterator[Node]:
         for node in workload.nodes
     }
     for node in manifests.nodes:
-        if node.pool.name in wanted or _has_gpus(node):
+        if node.pool.name in wanted or is_for_gpus(node):
             yield node
-
-
-def _has_gpus(node: Node) -> bool:
-    terms = tuple(selection.of_pool(node))
-    if any(_GPU_LABEL in term.key and term.operator in ("In", "Gt", "Gte", "Exists") for term in terms):
-        return True
-    if any(_names_gpus_only(term) for term in terms):
-        return True
-    if any(taint.key == taints.GPU for taint in taints.of(node)):
-        return True
-    return node.pool.value.get("spec", "limits", taints.GPU) is not None
-
-
-def _names_gpus_only(term: Term) -> bool:
-    """Whether a requirement leaves nothing but types with GPUs."""
-    known = _MACHINES.get(term.key.rpartition("/")[2])
-    return known is not None and term.operator == "In" and bool(term.values) and known().issuperset(term.texts)
-
-
-@functools.cache
-def _types() -> frozenset[str]:
-    return frozenset(one.name for one in instances())
-
-
-@functools.cache
-def _families() -> frozenset[str]:
-    return frozenset(one.family for one in instances())
-
-
-def _categories() -> frozenset[str]:
-    return frozenset({"g", "gr", "p"})
-
-
-_MACHINES: Final[dict[str, Callable[[], frozenset[str]]]] = {
-    "instance-type": _types,
-    "instance-family": _families,
-    "instance-category": _categories,
-}
 
 
 def is_complete(terms: Iterable[Term]) -> bool:
@@ -88,8 +48,8 @@ def _cards() -> frozenset[str]:
 
 
 _LISTED: Final[dict[str, Callable[[], frozenset[str]]]] = {
-    "instance-type": _types,
-    "instance-family": _families,
+    "instance-type": types,
+    "instance-family": families,
     "instance-gpu-name": _cards,
 }
 
