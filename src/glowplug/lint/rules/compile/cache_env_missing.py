@@ -111,6 +111,9 @@ if TYPE_CHECKING:
 
 _INDUCTOR = "TORCHINDUCTOR_CACHE_DIR"
 _TRITON = "TRITON_CACHE_DIR"
+# Where a user that the image does not know has its home at /: whoever mounts these expects such a user (OpenShift), and it is the
+# cluster that decides.
+_HOME_AT_ROOT = ("/.cache", "/.triton", "/.config")
 
 
 def _check(workload: Workload) -> Iterator[Problem]:
@@ -120,6 +123,8 @@ def _check(workload: Workload) -> Iterator[Problem]:
     kept = keeping(workload)
     mount = kept.mount
     if kept.launcher or not kept.meant or mount is None or any(compiling_off(workload)):
+        return
+    if mount.path.rstrip("/") in _HOME_AT_ROOT:
         return
     missing = [why for why in _missing(workload, kept, mount) if why]
     if not missing:
