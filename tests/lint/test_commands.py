@@ -314,6 +314,15 @@ data:
         "args: ['python -m sglang.launch_server --model s3://b/m --tensor-parallel-size 8 --load-format runai_streamer']",
         engine="sglang",
     ),
+    "SGLang with a configuration file": Shape(
+        "image: lmsysorg/sglang:v0.5.9\n"
+        "command: [python3, -m, sglang.launch_server, --config, /c/s.yaml, --load-format=runai_streamer]\n"
+        "volumeMounts: [{name: c, mountPath: /c}]",
+        engine="sglang",
+        spec="volumes: [{name: c, configMap: {name: f}}]",
+        more="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: f}\ndata:\n  s.yaml: |\n"
+        "    model-path: s3://b/m\n    tp-size: 8\n    load-format: auto\n",
+    ),
     "TensorRT-LLM": Shape(
         "image: nvcr.io/nvidia/tensorrt-llm/release:1.0.0\n"
         "command: [trtllm-serve, s3://b/m, --tp_size=8, --load_format, runai_streamer]",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from glowplug.core.errors import UsageError
 from glowplug.engines.vllm import arguments, config_file
+from glowplug.lint import options
 from glowplug.lint.view import Option
 from glowplug.manifests.source import Place
 
@@ -35,14 +36,14 @@ def options_of(
     except UsageError:
         return None
     marks = {match.group(2): match for match in _KEY.finditer(value.text)}
-    options: dict[str, Option] = {}
+    read: dict[str, Option] = {}
     for key, one in found.items():
         mark = marks.get(key)
         option = _option(engine, key, one, value, mark) if mark is not None else None
         if option is None:
             return None
-        options[option.name] = option
-    return options
+        read[option.name] = option
+    return read
 
 
 def _file(path: str, mount: Mount, config_map: Callable[[str], Object | None]) -> Value | None:
@@ -65,7 +66,7 @@ def _file(path: str, mount: Mount, config_map: Callable[[str], Object | None]) -
 
 def _option(engine: str, key: str, given: config_file.Value, value: Value, mark: re.Match[str]) -> Option | None:
     spelled = arguments.spelling(f"--{key}") if engine == "vllm" else None
-    name = spelled.name if spelled else key.replace("_", "-")
+    name = spelled.name if spelled else key.replace("_", "-") if engine == "vllm" else options.common(key)
     name_at = Place(value.source, value.part(mark.start(2), mark.end(2)))
     start, end = mark.span(3)
     # A list or mapping on lines of its own: then the key is what can be pointed at.

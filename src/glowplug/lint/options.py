@@ -31,7 +31,6 @@ _SAME: Final = {
     "ep": "expert-parallel-size",
     "ep-size": "expert-parallel-size",
     "model-path": "model",
-    "dist-init-addr": "dist-init-addr",
 }
 _FLAGS: Final = ("trust-remote-code", "enable-", "disable-", "skip-", "no-")
 _NO_VALUE: Final = ("switch", "flag")
@@ -55,6 +54,12 @@ def read(engine: str, words: Sequence[Word], before: Mapping[str, Option] | None
     reader.run()
     model = reader.model()
     return Read(reader.options, model, reader.whole, tuple(reader.given))
+
+
+def common(name: str) -> str:
+    """The name that an option goes by here, whichever engine's it is."""
+    name = name.replace("_", "-")
+    return _SAME.get(name, name)
 
 
 @dataclass
@@ -250,8 +255,7 @@ class _Generic(_Reader):
     def _option(self, place: int) -> None:
         word = self.words[place]
         spelled, equals, _ = str(word.text).partition("=")
-        name = spelled.lstrip("-").replace("_", "-")
-        name = _SAME.get(name, name)
+        name = common(spelled.lstrip("-"))
         self.at = place + 1
         if equals:
             self._take(self._inline(name, place, len(spelled) + 1))
