@@ -181,8 +181,9 @@ class _Vllm(_Reader):
         elif found.off:
             self._take(self._bare(found.name, place, "false"))
         elif found.takes in _NO_VALUE:
-            bare = offset is None
-            self._take(self._bare(found.name, place) if bare else self._inline(found.name, place, offset, flag=True))
+            self._take(
+                self._bare(found.name, place) if offset is None else self._inline(found.name, place, offset, flag=True)
+            )
         elif offset is not None:
             self._take(self._inline(found.name, place, offset))
         elif found.takes == "list":
