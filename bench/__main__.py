@@ -14,7 +14,7 @@ from typing import Any
 from bench.performance import page
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = ("commands", "restore", "starts")
+NAMES = ("commands", "lint", "restore", "starts")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

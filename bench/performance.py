@@ -9,7 +9,7 @@ from typing import Any
 
 def page(found: Mapping[str, Mapping[str, Any]]) -> str:
     """The whole page, from the documents of `make bench` by name."""
-    commands, restore, starts = found["commands"], found["restore"], found["starts"]
+    commands, restore, starts, lint = found["commands"], found["restore"], found["starts"], found["lint"]
     machine = starts["machine"]
     size = (
         f"{restore['bytes'] / 1e6:.0f} MB in {restore['files']} files ({restore['packed_bytes'] / 1e6:.1f} MB packed)"
@@ -57,6 +57,17 @@ The start of the interpreter stands apart ({restore["import_seconds"] * 1000:.0f
 | glowplug | {restore["glowplug_seconds"] * 1000:.0f} ms |
 | plain tools | {restore["tools_seconds"] * 1000:.0f} ms |
 | ratio | {restore["ratio"]} (goal: ≤ {restore["goal"]}) |
+
+## Lint
+
+{lint["deployments"]} Deployments of the AWS guide in one file ({lint["bytes"] / 1e6:.1f} MB), all rules, parsing included; against
+libyaml's composer alone.
+
+| | CPU time |
+|---|---|
+| `lint`, all rules | {lint["lint_seconds"]:.1f} s |
+| libyaml's composer | {lint["libyaml_seconds"]:.1f} s |
+| ratio | {lint["ratio"]} (goal: ≤ {lint["goal"]}) |
 
 ## The command line
 

@@ -51,8 +51,8 @@ def test_four_times_the_manifests_take_four_times_as_long(files: str) -> None:
 
 @pytest.mark.slow
 def test_all_rules_take_no_longer_than_a_few_times_what_libyaml_takes() -> None:
-    """3 s for 1,000 Deployments of which libyaml's composer alone takes 1.6 s, and room for a machine that is busy."""
+    """3 s for 1,000 Deployments are five times libyaml's composer; the rest is room for a machine that is busy."""
     text = _many(300)
     parse = _seconds(lambda: list(yaml.compose_all(text, Loader=yaml.CSafeLoader)))
     whole = _seconds(lambda: lint([Source("a.yaml", text)], Options(None)))
-    assert whole / parse < 5
+    assert whole / parse < 8

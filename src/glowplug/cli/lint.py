@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import sys
 import traceback
@@ -18,7 +20,7 @@ from glowplug.cli.values import checked, demand_some
 from glowplug.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from glowplug.cli.inputs import Given, Input
     from glowplug.lint.document import Summary
@@ -114,9 +116,21 @@ def command(context: click.Context, /, paths: tuple[str, ...], size: str | None,
     )
     _demand_sense(asked)
     given = inputs.read(paths, streams.standard_input().read() if "-" in paths else None)
-    status = (_mended if asked.fix else _judged)(asked, given)
+    with few_collections():
+        status = (_mended if asked.fix else _judged)(asked, given)
     if status and not (exit_zero and status == _NO):
         context.exit(status)
+
+
+@contextlib.contextmanager
+def few_collections() -> Iterator[None]:
+    """Trees of a thousand manifests are kept to the end: to look through them for garbage again and again doubles the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _demand_sense(asked: Asked) -> None:

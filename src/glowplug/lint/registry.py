@@ -18,10 +18,7 @@ ALL: Final = "all"
 def _read() -> dict[str, Rule]:
     rules: dict[str, Rule] = {}
     for area in AREAS:
-        try:  # while the areas are being built side by side
-            of_area: tuple[Rule, ...] = getattr(importlib.import_module(f"glowplug.lint.rules.{area}"), "RULES", ())
-        except (ImportError, SyntaxError, NameError):
-            continue
+        of_area: tuple[Rule, ...] = importlib.import_module(f"glowplug.lint.rules.{area}").RULES
         rules |= {one.name: one for one in of_area}
     return rules
 

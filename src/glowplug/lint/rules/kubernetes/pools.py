@@ -10,24 +10,26 @@ from glowplug.lint.gpu_pools import families, is_for_gpus, types
 from glowplug.lint.rules.kubernetes import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from glowplug.lint.rules.kubernetes.selection import Term
     from glowplug.lint.view import Manifests, Node
     from glowplug.manifests.values import Value
 
 
-def with_gpus(manifests: Manifests) -> Iterator[Node]:
-    """Those that plainly are for GPUs: by their machines, their requirements, their taint, or a pod that goes there for one."""
+@functools.lru_cache(maxsize=1)
+def with_gpus(manifests: Manifests) -> tuple[Node, ...]:
+    """Those that plainly are for GPUs: by their machines, their requirements, their taint, or a pod that goes there for one.
+
+    Remembered, since it is asked for each workload and looks at all of them.
+    """
     wanted = {
         node.pool.name
         for workload in manifests.workloads
         if parallel.asked(workload.container)
         for node in workload.nodes
     }
-    for node in manifests.nodes:
-        if node.pool.name in wanted or is_for_gpus(node):
-            yield node
+    return tuple(node for node in manifests.nodes if node.pool.name in wanted or is_for_gpus(node))
 
 
 def is_complete(terms: Iterable[Term]) -> bool:
