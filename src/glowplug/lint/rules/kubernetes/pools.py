@@ -1,4 +1,4 @@
-"""NodePools whose nodes have GPUs."""
+"""NodePools whose nodes have GPUs, by whatever says so: what taints, mixed machines and the agent are asked about."""
 
 from __future__ import annotations
 
