@@ -46,10 +46,10 @@ def make(name: str) -> None:
                     (group / file).write_text((above / file).read_text())
 
 
-def join(name: str) -> None:
-    """Make this process, and with it all that it will start, a member of the group."""
+def join(name: str, pid: int = 0) -> None:
+    """Make that process (this one by default), and with it all that it will start, a member of the group."""
     for place in hierarchies():
-        (place / name / "cgroup.procs").write_text("0")
+        (place / name / "cgroup.procs").write_text(str(pid))
 
 
 def members(name: str, *, below: bool = True) -> set[int]:

@@ -389,11 +389,12 @@ def up(
                 patience=_PATIENCE_SECONDS,
             )
         )
-        stored = stack.enter_context(s3.serve(buckets))
+        stored = stack.enter_context(s3.serve(buckets, directory=base))
         octet = _wait_for(process, log, functools.partial(_read, base / keeper.PLAN))
         plan = network.Plan(int(octet))
         carry = [sys.executable, "-I", str(_RELAY), plan.machine, str(stored.port), "127.0.0.1", str(stored.port)]
-        stack.enter_context(Guarded(carry, env={}, log=base / "relay.log", patience=0))
+        stack.enter_context(Guarded(carry, env={}, log=base / "relay.log", cwd=base, patience=0))
+        _adopt(base)
         running = _wait_for(process, log, functools.partial(control.read, base))
         always = (spaces.CHECKOUT, Path(sys.prefix), Path(sys.base_prefix), cachedir.root())
         cluster = Cluster(
@@ -441,6 +442,20 @@ def _wait_for(process: Guarded, log: Path, ask: Callable[[], _Found | None]) -> 
 
 def _read(path: Path) -> str | None:
     return path.read_text() if path.exists() else None
+
+
+def _adopt(base: Path) -> None:
+    """Make what runs outside of the world in the cluster's directory a member of its group: the S3 server and its relay.
+
+    Should their guards be killed as well, they end with the rest.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            directory = (process / "cwd").readlink()
+        except OSError:
+            continue
+        if directory.is_relative_to(base) and int(process.name) not in cgroups.members(base.name):
+            cgroups.join(base.name, int(process.name))
 
 
 def _is_there(ask: Callable[[], object]) -> bool:

@@ -6,6 +6,7 @@ it is killed itself, the world ends with it, and `leftovers` removes the rest la
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 from pathlib import Path
@@ -14,6 +15,7 @@ from types import FrameType
 from lab.cluster import cgroups, leftovers, network, spaces
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1
 PLAN = "network"
 """The file in which the harness reads which addresses were free."""
 
@@ -25,6 +27,7 @@ class _Told(BaseException):
 def main(directory: str) -> int:
     """Hold the cluster until told to end (then nothing of it is left) or until its control plane ends (then files are)."""
     base = Path(directory)
+    _end_with_parent()
     lock = leftovers.hold(base / leftovers.KEEPER)
     for number in _SIGNALS:
         signal.signal(number, _stop)
@@ -54,6 +57,11 @@ def main(directory: str) -> int:
         if told:
             leftovers.remove_files(base)
         os.close(lock)
+
+
+def _end_with_parent() -> None:
+    """Be told to end when the guard is killed, who would have told us."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:

@@ -16,7 +16,7 @@ _SETTINGS = (
     *("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys"),
     *("kernel/keys/root_maxbytes", "net/ipv4/ip_forward", "net/netfilter/nf_conntrack_max"),
 )
-_COMMANDS = ("containerd", "kubelet", "kube-", "etcd", "lab.cluster", "lab/cluster", "/pause")
+_COMMANDS = ("containerd", "kubelet", "kube-", "etcd", "lab.cluster", "lab/cluster", "glowplug-cluster", "/pause")
 _PLACES = ("/", "/mnt", "/opt", "/var", "/var/lib", "/run", "/etc")
 
 

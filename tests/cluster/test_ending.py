@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -82,8 +83,16 @@ def test_a_harness_that_a_signal_ends_leaves_nothing(machine: Untouched, number:
         machine.wait()
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.3, 1.0, 3.0, 7.0, 12.0])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+_ON_THE_WAY = [
+    (0.0, signal.SIGKILL),
+    (1.0, signal.SIGINT),
+    (2.0, signal.SIGKILL),
+    (5.0, signal.SIGINT),
+    (9.0, signal.SIGKILL),
+]
+
+
+@pytest.mark.parametrize(("seconds", "number"), _ON_THE_WAY)
 def test_so_does_one_that_is_interrupted_on_its_way_up(
     machine: Untouched, seconds: float, number: signal.Signals
 ) -> None:
@@ -99,13 +108,28 @@ def test_so_does_one_that_is_interrupted_on_its_way_up(
         machine.wait()
 
 
+def test_so_does_one_whose_keeper_lost_its_guard(machine: Untouched) -> None:
+    before = _names()
+    with _harness() as process:
+        name = _own(process, before)
+        _wait_until_up(process)
+        (keeper,) = (pid for pid in _descendants(process.pid) if _is_keeper(_words(pid), name))
+        guard = int(
+            next(line for line in Path(f"/proc/{keeper}/status").read_text().splitlines() if "PPid" in line).split()[1]
+        )
+        os.kill(guard, signal.SIGKILL)
+        process.kill()
+        machine.wait()
+
+
 def test_when_every_process_that_could_clean_up_is_killed_too_cluster_down_does_it(machine: Untouched) -> None:
     before = _names()
     with _harness() as process:
         name = _own(process, before)
         _wait_until_up(process)
-        for pid in (*_descendants(process.pid), process.pid):
-            os.kill(pid, signal.SIGKILL)
+        for pid in (process.pid, *_descendants(process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.wait()
     wait_for(
         30,
@@ -165,6 +189,15 @@ def test_cluster_down_without_a_cluster_does_nothing(machine: Untouched) -> None
 def _command(*words: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "lab.cluster", *words]
     return subprocess.run(argv, cwd=spaces.CHECKOUT, capture_output=True, text=True, check=False, timeout=180)
+
+
+def _is_keeper(words: str, name: str) -> bool:
+    """Its guard has the same words among its own, as JSON."""
+    return "import keeper" in words and words.rstrip().endswith(name)
+
+
+def _words(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
 
 
 def _descendants(pid: int) -> list[int]:
