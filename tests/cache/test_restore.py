@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from glowplug.cache import format as manifests
-from glowplug.cache import layout, receipts
-from glowplug.cache import restore as restoring
+from glowplug.cache import layout
 from glowplug.cache.lookup import Found, look_up, open_key
 from glowplug.cache.publish import publish
 from glowplug.cache.restore import restore, restore_exact
@@ -24,6 +23,7 @@ from glowplug.core.documents.start import RestoreOutcome
 from glowplug.core.errors import IntegrityError, NotFoundError, UnavailableError
 from glowplug.store.contract import Store
 from glowplug.store.schemes import open_store
+from glowplug.tree import receipts, room
 from glowplug.tree.index import diff, scan
 from glowplug.tree.model import Limits
 from lab.faults import Answer, Fault, FlipBit, Hang, Proxy, Refuse, ShortLength, Slow, Truncate
@@ -329,7 +329,7 @@ class TestTheDisk:
     ) -> None:
         big = making.tree(tmp_path / "big", size=200_000)
         publish(store, key, {}, making.parts(big), deadline=soon, scratch=tmp_path)
-        monkeypatch.setattr(restoring, "_check_room", lambda folder, parts: None)
+        monkeypatch.setattr(room, "check", lambda folder, size, files: None)
         done = restore(store, key, {}, small, deadline=soon)
         assert (done.outcome, done.reason) == (RestoreOutcome.FAILED, "no_space")
         assert scan(small).files == {}

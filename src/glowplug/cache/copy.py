@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from glowplug.cache import bundle, commit, layout
 from glowplug.cache import format as manifests
-from glowplug.cache.format import ENTRY, Manifest, NewerManifestError, Part, conflicts, identity
+from glowplug.cache.format import ENTRY, Manifest, NewerManifestError, Part, identity
 from glowplug.cache.lookup import keys, resolve
+from glowplug.core.documents.fingerprint import conflicts
 from glowplug.core.errors import IntegrityError, NotFoundError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 from glowplug.cache import layout
 from glowplug.core import canonical
 from glowplug.core.documents import codec
-from glowplug.core.documents.fingerprint import Key
+from glowplug.core.documents.fingerprint import Key, conflicts
 from glowplug.core.errors import BadInputError, IntegrityError, NotFoundError
 
 SCHEMA: Final = "glowplug.manifest/1"
@@ -115,13 +115,6 @@ def identity(part: Part) -> tuple[str, frozenset[tuple[str, str]]]:
     Engines may give one name to what different compilers made (vLLM's AOT directories do); the guards tell them apart.
     """
     return (part.of if part.kind == SUPPORT else part.name, frozenset(part.guards.items()))
-
-
-def conflicts(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the guards that both know and that differ, sorted."""
-    return tuple(
-        sorted(name for name in one.keys() & other.keys() if one[name] and other[name] and one[name] != other[name])
-    )
 
 
 def body(manifest: Manifest) -> dict[str, Any]:

@@ -12,15 +12,18 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from glowplug.core.canonical import is_digest
+
 if TYPE_CHECKING:
     from glowplug.core.documents.fingerprint import Key
+
+__all__ = ["is_digest"]
 
 ROOT: Final = "v1"
 CONTROL: Final = f"{ROOT}/control.json"
 
 _LONGEST: Final = 63
 _OTHER: Final = re.compile(r"[^a-z0-9._-]")
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
 _SUFFIX: Final = ".json"
 _SUFFIXED: Final = re.compile(r"-[0-9a-f]{8}\Z")
 
@@ -112,8 +115,3 @@ def parse_blob_path(path: str) -> str | None:
     name = path.rpartition("/")[2]
     digest = name.removesuffix(".tar.zst")
     return digest if digest != name and is_digest(digest) else None
-
-
-def is_digest(text: str) -> bool:
-    """Whether this is 64 lower-case hex digits."""
-    return bool(_DIGEST.match(text))

@@ -15,6 +15,7 @@ from glowplug.cache import control, layout
 from glowplug.cache import format as manifests
 from glowplug.cache.format import Manifest, NewerManifestError, Part
 from glowplug.cache.workers import workers
+from glowplug.core.documents.fingerprint import conflicts
 from glowplug.core.errors import BadInputError, GlowplugError, IntegrityError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def _offers(found: Found, guards: Mapping[str, str]) -> Found | Missing:
         return Found(found.path, manifest, offers, found.version)
     if not manifest.entries():
         return Missing("no_parts", manifest.key)
-    differing = sorted((manifests.conflicts(entry.guards, guards) for entry in manifest.entries()), key=len)
+    differing = sorted((conflicts(entry.guards, guards) for entry in manifest.entries()), key=len)
     return Missing("guard:" + ",".join(differing[0]), manifest.key)
 
 

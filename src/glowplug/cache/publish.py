@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import glowplug
 from glowplug.cache import bundle, commit, control, layout, uses
 from glowplug.cache.bundle import Blob, Cleaning, NewPart
-from glowplug.cache.faults import reason_of
 from glowplug.cache.format import (
     ENTRY,
     LAST_REVISION,
@@ -35,12 +34,13 @@ from glowplug.cache.format import (
     NewerManifestError,
     Part,
     Rejection,
-    conflicts,
     identity,
 )
 from glowplug.core.clock import SYSTEM, iso
+from glowplug.core.documents.fingerprint import conflicts
 from glowplug.core.documents.start import PublishOutcome, PublishResult
 from glowplug.core.errors import AccessDeniedError, GlowplugError, IntegrityError, NotFoundError
+from glowplug.core.faults import reason_of
 from glowplug.tree.model import DEFAULT_LIMITS, Limits
 from glowplug.tree.workspace import workspace
 

@@ -15,19 +15,19 @@ nothing, with the error raised.
 from __future__ import annotations
 
 import dataclasses
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from glowplug.cache import bundle, receipts
-from glowplug.cache.faults import reason_of
+from glowplug.cache import bundle
 from glowplug.cache.format import ENTRY
 from glowplug.cache.lookup import Found, Missing, Offer, look_up
 from glowplug.cache.workers import workers
 from glowplug.core.documents.start import RestoreOutcome, RestoreResult
-from glowplug.core.errors import GlowplugError, IntegrityError, NotFoundError, UnavailableError
+from glowplug.core.errors import GlowplugError, IntegrityError, NotFoundError
+from glowplug.core.faults import reason_of
+from glowplug.tree import arriving, receipts, room
 from glowplug.tree.model import DEFAULT_LIMITS, File, Limits
-from glowplug.tree.place import place, sync
+from glowplug.tree.place import sync
 from glowplug.tree.workspace import workspace
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from glowplug.store.contract import Store
 
 _STREAMS: Final = 8
-_BLOCK: Final = 4096
 _SKIPPED: Final = frozenset({"restore_off", "min_version"})
 
 
@@ -97,7 +96,7 @@ def restore(
         offers = [offer for offer in found.offers if not any(part.sha256 in skip_parts for part in offer.parts)]
         if not offers:
             return result(RestoreOutcome.NONE, "quarantined")
-        wanted = [offer for offer in offers if _missing_parts(cache_root, offer)]
+        wanted = [offer for offer in offers if arriving.missing(cache_root, offer.parts)]
         if not wanted:
             there = tuple(part.sha256 for offer in offers for part in offer.parts)
             known = receipts.in_tree(cache_root)
@@ -140,7 +139,7 @@ def restore_exact(
         raise _as_error(Missing("no_parts"))
     if verify is not None:
         verify(found.manifest)
-    offers = [offer for offer in found.offers if replace or _missing_parts(cache_root, offer)]
+    offers = [offer for offer in found.offers if replace or arriving.missing(cache_root, offer.parts)]
     done = _Done()
     if offers:
         done = _bring(
@@ -169,18 +168,6 @@ def _as_error(missing: Missing) -> GlowplugError:
     return NotFoundError(f"the store offers nothing for this key: {missing.reason}", code="key-not-found")
 
 
-def _missing_parts(cache_root: Path, offer: Offer) -> tuple[Part, ...]:
-    """Which parts of an offer have to be fetched; none where the tree has the entry, restored or of its own making."""
-    notes = {part.sha256: receipts.read(cache_root, part.sha256) for part in offer.parts}
-    if notes[offer.entry.sha256] is None and receipts.any_there(cache_root, offer.entry.index):
-        return ()
-    return tuple(part for part in offer.parts if not _in_place(cache_root, notes[part.sha256]))
-
-
-def _in_place(cache_root: Path, files: tuple[File, ...] | None) -> bool:
-    return files is not None and receipts.all_there(cache_root, files)
-
-
 def _bring(
     store: Store,
     domain: str,
@@ -197,13 +184,15 @@ def _bring(
     parts = {
         part.sha256: part
         for offer in offers
-        for part in (offer.parts if replace else _missing_parts(cache_root, offer))
+        for part in (offer.parts if replace else arriving.missing(cache_root, offer.parts))
     }
     cache_root.mkdir(parents=True, exist_ok=True)
     for part in parts.values():
         bundle.check_claims(part, limits)
     with workspace(cache_root) as staging:
-        _check_room(staging, list(parts.values()))
+        room.check(
+            staging, sum(part.unpacked_bytes for part in parts.values()), sum(part.files for part in parts.values())
+        )
         fetched = _fetch_all(store, domain, parts, staging, deadline, limits, allowed or _anything)
         faults = {digest: outcome for digest, outcome in fetched.items() if isinstance(outcome, Exception)}
         if whole and faults:
@@ -215,17 +204,6 @@ def _bring(
         for offer in good:
             done = _place(offer, fetched, staging, cache_root, done, replace=replace)
     return done
-
-
-def _check_room(folder: Path, parts: Sequence[Part]) -> None:
-    """Raise UnavailableError (`no-space`) where bytes or inodes would not be enough."""
-    status = os.statvfs(folder)
-    needed = sum(part.unpacked_bytes + (part.files + 8) * _BLOCK for part in parts)
-    inodes = sum(part.files + 8 for part in parts)
-    if status.f_bavail * status.f_frsize < needed or (status.f_files and status.f_favail < inodes):
-        raise UnavailableError(
-            f"{needed} bytes and {inodes} inodes are not free below {folder.parent}", code="no-space"
-        )
 
 
 def _fetch_all(
@@ -274,9 +252,7 @@ def _place(
         files = fetched.get(part.sha256)
         if not isinstance(files, tuple) or part.sha256 in done.parts:
             continue
-        index = frozenset(part.index)
-        ordered = sorted(files, key=lambda item: item.path in index)
-        placed = place(staging / part.sha256, ordered, cache_root, move=True, replace=replace or part.kind == ENTRY)
-        receipts.write(cache_root, part.sha256, part.index, files)
+        source = staging / part.sha256
+        placed = arriving.put(source, part, files, cache_root, replace=replace or part.kind == ENTRY)
         done = dataclasses.replace(done, parts=(*done.parts, part.sha256), bytes=done.bytes + placed.bytes)
     return done

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Union
+import re
+from typing import Final, Union
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 Json = Union[None, bool, int, str, "list[Json]", "dict[str, Json]"]
 
@@ -25,6 +28,11 @@ def encode(value: object) -> bytes:
 def digest(value: object) -> str:
     """SHA-256 of the canonical bytes, 64 lower-case hex digits."""
     return hashlib.sha256(encode(value)).hexdigest()
+
+
+def is_digest(text: str) -> bool:
+    """Whether this is 64 lower-case hex digits."""
+    return bool(_DIGEST.match(text))
 
 
 def _refuse(value: object) -> None:

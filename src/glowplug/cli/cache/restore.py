@@ -135,8 +135,8 @@ def _blobs_there(session: Session, store: Store, found: Found) -> None:
 @contextlib.contextmanager
 def _told(output: Output, url: str) -> Iterator[None]:
     """A fault is an object on stdout too, before it becomes an error's lines and status."""
-    from glowplug.cache.faults import reason_of
     from glowplug.cli.cache import results
+    from glowplug.core.faults import reason_of
 
     try:
         yield

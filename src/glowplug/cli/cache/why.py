@@ -54,7 +54,7 @@ def command(context: click.Context, fingerprint: str, session: Session, output: 
 def _guards(session: Session, store: Store, key: Key, mine: Mapping[str, str]) -> list[dict[str, Any]]:
     """Entry by entry, the guards that differ."""
     from glowplug.cache import lookup
-    from glowplug.cache.format import conflicts
+    from glowplug.core.documents.fingerprint import conflicts
 
     manifest = lookup.open_key(store, key.domain, key.digest(), session.deadline).manifest
     return [

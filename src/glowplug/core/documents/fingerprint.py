@@ -17,6 +17,13 @@ GUARDS: Final = ("triton", "cuda", "python", "capability", "model_config_sha256"
 """Facts that are compared only where both sides know them."""
 
 
+def conflicts(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of the guards that both know and that differ, sorted."""
+    return tuple(
+        sorted(name for name in one.keys() & other.keys() if one[name] and other[name] and one[name] != other[name])
+    )
+
+
 @dataclass(frozen=True)
 class Layout:
     """Parallel layout as configured: tensor, pipeline, data and expert parallel sizes."""
