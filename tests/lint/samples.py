@@ -80,7 +80,12 @@ def _region(workload: Workload) -> Iterator[Problem]:
 def _image(workload: Workload) -> Iterator[Problem]:
     image = workload.container.image
     if image and image.text.endswith("v0.21.0"):
-        yield Problem(image, "v0.21.0 is old", "", Fix("take v0.22.0", (Replace(image, image.text.replace("v0.21.0", "v0.22.0")),)))
+        yield Problem(
+            image,
+            "v0.21.0 is old",
+            "",
+            Fix("take v0.22.0", (Replace(image, image.text.replace("v0.21.0", "v0.22.0")),)),
+        )
     elif image and image.text.endswith("v0.22.0"):
         yield Problem(image, "v0.22.0 is new")
 

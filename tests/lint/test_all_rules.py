@@ -49,6 +49,7 @@ def _fixed_for_good(sources: list[Source], options: Options, *, unsafe: bool) ->
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compute", COMPUTES)
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_every_example_under_every_rule(text: str, compute: str) -> None:

@@ -179,7 +179,9 @@ def test_the_closing_line() -> None:
     ]
     nothing = lint([Source("a.yaml", DEPLOYMENT)], Options(()))
     assert _plain(nothing) == "no findings in 1 file"
-    assert "no findings in 1 file; there is no pod with an engine" in _plain(lint([Source("a.yaml", "a: 1\n")], Options(())))
+    assert "no findings in 1 file; there is no pod with an engine" in _plain(
+        lint([Source("a.yaml", "a: 1\n")], Options(()))
+    )
 
 
 @given(st.text(min_size=1), st.data())
