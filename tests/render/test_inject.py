@@ -407,6 +407,13 @@ REFUSED: list[tuple[str, str, dict[str, Any], dict[str, Any], str]] = [
         "glowplug run",
     ),
     ("not-root", "shared", {}, {"securityContext": {"runAsUser": 1000}}, "user 1000"),
+    (
+        "not-root-after-direct",
+        "shared",
+        {"volumeMounts": [_MOUNT]},
+        {"securityContext": {"runAsUser": 1000}, "volumes": [{"name": "compile-cache", "emptyDir": {}}]},
+        "user 1000",
+    ),
     ("not-root-itself", "shared", {"securityContext": {"runAsNonRoot": True}}, {}, "another user than root"),
 ]
 
@@ -418,6 +425,12 @@ def test_what_cannot_be_done_safely_is_refused_with_the_reason(
     mode: str, container: dict[str, Any], pod: dict[str, Any], says: str
 ) -> None:
     assert says in refused(changed(DEPLOYMENT, container, **pod), mode)
+
+
+def test_what_was_so_before_is_not_refused() -> None:
+    shared = text(DEPLOYMENT, "shared")
+    (found,) = result(changed(shared, securityContext={"runAsUser": 1000}), "shared").objects
+    assert (found.outcome, found.reason) == ("unchanged", "")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ _NODE_SECONDS: Final = 600
 def documents(options: Options) -> list[dict[str, Any]]:
     """One Deployment. Raises UsageError without a model."""
     added = pods.warmed(options)
-    template = pods.template(options, added, pods.engine(options), options.name, options.account)
+    template = pods.template(options, added, pods.engine(options), options.name, _account(options))
     spec: dict[str, Any] = {
         "replicas": options.replicas,
         **({} if options.profile == "guide" else _rolling(options)),
@@ -31,6 +31,16 @@ def documents(options: Options) -> list[dict[str, Any]]:
             "spec": spec,
         }
     ]
+
+
+def _account(options: Options) -> Any:
+    """The account that was named. Profile auto says which one it is otherwise, where the model is read with its rights."""
+    if options.account is not None or options.profile == "guide" or not (options.model or "").startswith("s3://"):
+        return options.account
+    return noted(
+        "default",
+        "None was named (--service-account): by EKS Pod Identity or IRSA this account needs a role that may read the model.",
+    )
 
 
 def _rolling(options: Options) -> dict[str, Any]:

@@ -98,8 +98,8 @@ def start(options: Options) -> recipe.Start:
     return recipe.Start(options.store, options.domain, planned(options).compile.cache_root)
 
 
-def template(options: Options, added: Recipe, engine: Engine, app: str, account: str | None) -> dict[str, Any]:
-    """A pod template. Keys stand in the guide's order."""
+def template(options: Options, added: Recipe, engine: Engine, app: str, account: Any) -> dict[str, Any]:
+    """A pod template. Keys stand in the guide's order. `account` may carry a note; None leaves it out."""
     spec: dict[str, Any] = {}
     if account is not None:
         spec["serviceAccountName"] = account

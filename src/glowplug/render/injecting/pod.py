@@ -161,11 +161,14 @@ def _of_security(pod: Pod, options: Options) -> Iterator[str]:
 
 def _of_user(pod: Pod) -> Iterator[str]:
     """kubelet makes a missing hostPath as root 0755."""
-    if pod.mounting(recipe.CACHE_VOLUME) or any(
-        carried.host_path(one.data) and text(one, "name") == recipe.CACHE_VOLUME
+    there = any(
+        text(one, "name") == recipe.CACHE_VOLUME and carried.host_path(one.data)
         for one in pod.listed(pod.spec, "volumes")
-    ):
-        return  # another container gives it away, or the pod had it before
+    )
+    if there and _mounts_the_cache(pod.container):
+        return
+    if any(_mounts_the_cache(one) for one in pod.listed(pod.spec, "initContainers")):
+        return  # which gives it away, as is done for a hostPath
     user = _context(pod, "runAsUser")
     not_root = _context(pod, "runAsNonRoot") == "true"
     if (user and user != "0") or (not user and not_root):
@@ -174,6 +177,11 @@ def _of_user(pod: Pod) -> Iterator[str]:
             f"it runs as {who}, and kubelet makes the shared directory as root with mode 0755: the engine cannot write it, and "
             "ends; mode direct gives the pod a directory of its own"
         )
+
+
+def _mounts_the_cache(container: Value) -> bool:
+    mounts = Pod.listed(container, "volumeMounts")
+    return any(text(one, "name") == recipe.CACHE_VOLUME for one in mounts)
 
 
 def _context(pod: Pod, name: str) -> str:
