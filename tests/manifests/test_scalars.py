@@ -92,7 +92,7 @@ def of(text: str) -> Value:
     return document.get("k") or document
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(AROUND, SCALARS)
 @pytest.mark.slow
 def test_what_a_scalar_is_made_of_is_where_its_parts_say(around: str, raw: str) -> None:

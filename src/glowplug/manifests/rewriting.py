@@ -345,9 +345,14 @@ class Page:
         if holder is None:
             return [Edit(place.start, place.end, self.eol.join(writing.block(inner, "", self._lists())))]
         if holder.kind == SEQUENCE:
-            column = self._column(self._dash(holder, spot.index))
-            lines = writing.block([inner], " " * column, self._lists())
-            return [Edit(self._dash(holder, spot.index), place.end, self.eol.join(lines)[column:])]
+            dash = self._dash(holder, spot.index)
+            column = self._column(dash)
+            first, *more = writing.block([inner], " " * column, self._lists())
+            edit = Edit(dash, place.end, first[column:])
+            # A comment behind the old value stays in its line.
+            end = self._line_end(place.end)
+            at = end if _REST_IS_COMMENT.match(self.text, place.end, end) else place.end
+            return [edit, Edit(at, at, "".join(self.eol + line for line in more))]
         key = holder.children[spot.index - 1]
         step = " " * _STEP if isinstance(bare, Mapping) else self._lists()
         lines = writing.block(inner, " " * self._column(key.start) + step, self._lists())
