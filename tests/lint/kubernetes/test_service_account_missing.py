@@ -51,7 +51,10 @@ SECRET = "env:\n- name: AWS_ACCESS_KEY_ID\n  valueFrom: {secretKeyRef: {name: s3
         pytest.param(deployment("$(MODEL)"), id="not known"),
         pytest.param(deployment(container=SECRET), id="keys of a Secret"),
         pytest.param(deployment(container="envFrom:\n- secretRef: {name: s3}\n"), id="a Secret that may hold keys"),
-        pytest.param(deployment(container=variable("RUNAI_STREAMER_S3_UNSIGNED", '"1"')), id="a public bucket"),
+        pytest.param(
+            deployment(container=variable("RUNAI_STREAMER_S3_UNSIGNED", '"1"')),
+            id="a public bucket: model-streamer#145",
+        ),
         pytest.param(deployment(container=variable("AWS_ENDPOINT_URL", "http://minio:9000")), id="another server"),
         pytest.param(deployment(pod="hostNetwork: true\n"), id="the node's network"),
     ],
