@@ -16,7 +16,7 @@ from glowplug.cache import layout
 from glowplug.cache.zstd import Compressing, Expanding
 from glowplug.core.errors import ConflictError, IntegrityError, NotFoundError
 from glowplug.tree import archive
-from glowplug.tree.index import scan
+from glowplug.tree.index import read_again
 from glowplug.tree.model import DEFAULT_LIMITS, File, Limits
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def pack(
             if attempt == _PACKINGS:
                 raise
             deadline.clock.sleep(min(_PAUSE_SECONDS, deadline.remaining()))
-            files = _read_again(part.root, files)
+            files = read_again(part.root, files)
     raise AssertionError("unreachable")
 
 
@@ -203,13 +203,3 @@ def _pack_once(part: NewPart, folder: Path, cleaning: Cleaning, limits: Limits) 
         path.unlink(missing_ok=True)
         raise
     return Blob(path, digest, compressing.size, packed.unpacked_bytes, packed.files)
-
-
-def _read_again(root: Path, files: tuple[File, ...]) -> tuple[File, ...]:
-    """The same files as they are now. Raises ConflictError where one of them is gone."""
-    wanted = {item.path for item in files}
-    found = scan(root, select=wanted.__contains__).files
-    gone = sorted(wanted - found.keys())
-    if gone:
-        raise ConflictError(f"{gone[0]} went away while it was packed", code="tree-changing")
-    return tuple(found.values())

@@ -154,6 +154,20 @@ def unpack(stream: Reader, into: str | os.PathLike[str], limits: Limits = DEFAUL
     return rows
 
 
+def encode_table(files: Sequence[File]) -> bytes:
+    """The table as it stands in an archive, for files that lie unpacked. Raises IntegrityError for what no reader would accept."""
+    data = _encode_table(sorted(files, key=lambda item: item.path))
+    _parse_table(data, DEFAULT_LIMITS)
+    return data
+
+
+def parse_table(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[File, ...]:
+    """The files of a table. Raises IntegrityError (`bad-archive`, `archive-limit`) where it breaks a rule of docs/format.md."""
+    if len(data) > limits.table_bytes:
+        raise IntegrityError(f"archive: a table of {len(data)} bytes", code="archive-limit")
+    return _parse_table(data, limits)
+
+
 def discard(tree: str | os.PathLike[str]) -> None:
     """Remove an unpacked tree that nobody wants. Never raises."""
     shutil.rmtree(tree, ignore_errors=True)

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from glowplug.core.atomic import TEMPORARY_PREFIX
+from glowplug.core.errors import ConflictError
 from glowplug.tree import paths
 from glowplug.tree.model import EMPTY, Difference, File, Index, Stamp
 
@@ -45,6 +46,16 @@ def scan(
     walk = _Walk(select, previous or EMPTY)
     walk.directory(descriptor, "")
     return Index(dict(sorted(walk.files.items())), tuple(sorted(walk.skipped)), walk.stamps)
+
+
+def read_again(root: str | os.PathLike[str], files: tuple[File, ...]) -> tuple[File, ...]:
+    """The same files as they are now. Raises ConflictError (`tree-changing`) where one of them is gone."""
+    wanted = {item.path for item in files}
+    found = scan(root, select=wanted.__contains__).files
+    gone = sorted(wanted - found.keys())
+    if gone:
+        raise ConflictError(f"{gone[0]} went away while it was packed", code="tree-changing")
+    return tuple(found.values())
 
 
 def diff(before: Index, after: Index) -> Difference:
