@@ -132,6 +132,13 @@ def test_files_that_cannot_be_read_are_all_told_and_the_others_linted(call: Call
     assert answer.json["summary"]["files"] == 1
 
 
+def test_of_nothing_no_findings_are_not_said(call: Call) -> None:
+    Path("bad.yaml").write_text("a: [\n")
+    assert call("lint", "bad.yaml").out == ""
+    assert call("lint", "absent.yaml", "--fix").out == ""
+    assert call("lint", "bad.yaml", "-o", "json").json["findings"] == []
+
+
 def test_a_directory_is_read_all_the_way_down_but_for_what_is_hidden(call: Call) -> None:
     for name in ("a.yaml", "b.yml", "c.json", "D.YAML", "deep/er/e.yaml"):
         Path("m", name).parent.mkdir(parents=True, exist_ok=True)

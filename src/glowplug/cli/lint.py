@@ -149,7 +149,7 @@ def _judged(asked: Asked, given: Given) -> int:
     (report, used), status = _on_good(given, lambda sources: run.lint(sources, asked.options))
     summary = document.summarize(report, len(used), unsafe=asked.unsafe)
     _tell(report)
-    _show(asked, report, summary)
+    _show(asked, report, summary, unreadable=bool(status))
     return _status(status, report)
 
 
@@ -176,7 +176,7 @@ def _mended(asked: Asked, given: Given) -> int:
     for before, after in zip(used, done.sources, strict=True):
         if before.path is None:
             click.echo(after.text.encode("utf-8", "surrogatepass"), nl=False)
-    _show(asked, done.report, summary)
+    _show(asked, done.report, summary, unreadable=bool(status))
     return _status(status, done.report)
 
 
@@ -237,15 +237,18 @@ def _notes(notes: Sequence[str]) -> None:
         note(f"and {len(notes) - _MOST_NOTES} more like these")
 
 
-def _show(asked: Asked, report: Report, summary: Summary) -> None:
+def _show(asked: Asked, report: Report, summary: Summary, *, unreadable: bool) -> None:
     from glowplug.lint import document, github, registry, sarif, text
 
+    if asked.form == "text" and not summary.files and unreadable:
+        return  # "no findings" would be said of nothing
     if asked.form == "sarif":
         rules = asked.options.rules if asked.options.rules is not None else tuple(registry.RULES.values())
         Output("json").document(sarif.log(report, rules, Path.cwd()), str)
     elif asked.form == "github":
         Output().document(None, lambda: github.commands(report.findings))
-        note(text.closing(summary))
+        for line in text.closing(summary).splitlines():
+            note(line)
     else:
         value = document.to_document(report.findings, summary, unsafe=asked.unsafe) if asked.form != "text" else None
         Output(asked.form).document(
@@ -259,7 +262,7 @@ def _diff(changed: Sequence[tuple[Input, Source]], done: Fixed, number: int) -> 
     for before, after in changed:
         diffs.show(before.source.name, before.source.text, after.text)
     left = sum(one.bad for one in done.findings)
-    note(f"would make {number} fixes in {len(changed)} files; {left} errors and warnings would be left")
+    note(f"fixes that --fix would make: {number}; errors and warnings that would be left: {left}")
     return _NO if changed else 0
 
 
