@@ -169,6 +169,9 @@ CODES: Final[dict[str, Code]] = {
     "tree-changing": Code("The cache changes while it is packed.", "wait until the engine is ready and idle"),
     "no-space": Code("The disk is too small for what was asked.", "free space, or choose another directory"),
     "cache-root-unwritable": Code("The cache root cannot be written.", "give the process a directory that it owns"),
+    "outbox-unwritable": Code(
+        "A pod cannot hand what it compiled to its node's agent: its outbox cannot be written.", ""
+    ),
     "secret-found": Code(
         "A secret of this environment occurs in an artifact.", "it is not published; see docs/security.md"
     ),
