@@ -19,6 +19,7 @@ from glowplug.tree import paths
 from glowplug.tree.model import EMPTY, Difference, File, Index, Stamp
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Callable
 
 _READINGS: Final = 3
@@ -48,7 +49,7 @@ def scan(
     return Index(dict(sorted(walk.files.items())), tuple(sorted(walk.skipped)), walk.stamps)
 
 
-def read_again(root: str | os.PathLike[str], files: tuple[File, ...]) -> tuple[File, ...]:
+def read_again(root: str | os.PathLike[str], files: Sequence[File]) -> tuple[File, ...]:
     """The same files as they are now. Raises ConflictError (`tree-changing`) where one of them is gone."""
     wanted = {item.path for item in files}
     found = scan(root, select=wanted.__contains__).files
