@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +91,17 @@ def is_planned(pod: Value, node: Node) -> bool:
 
 
 def _known(node: Node) -> dict[str, tuple[str, ...]]:
-    """The values of labels that the pool's nodes may have, as far as it says them."""
+    """The values of labels that the pool's nodes may have, as far as it says them; read once for each pool."""
+    found = _SEEN.get(node)
+    if found is None:
+        found = _SEEN[node] = _read(node)
+    return found
+
+
+_SEEN: Final[WeakKeyDictionary[Node, dict[str, tuple[str, ...]]]] = WeakKeyDictionary()
+
+
+def _read(node: Node) -> dict[str, tuple[str, ...]]:
     labels = node.pool.value.get("spec", "template", "metadata", "labels")
     known: dict[str, tuple[str, ...]] = {}
     known |= {key: (value.text,) for key, value in labels.items()} if labels is not None else {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from glowplug.manifests.edit import Insert, Put
 
@@ -49,7 +50,17 @@ class Taint:
 
 
 def of(node: Node) -> tuple[Taint, ...]:
-    """Those of the pool's template, the lasting ones first."""
+    """Those of the pool's template, the lasting ones first; read once for each pool."""
+    found = _SEEN.get(node)
+    if found is None:
+        found = _SEEN[node] = _of(node)
+    return found
+
+
+_SEEN: Final[WeakKeyDictionary[Node, tuple[Taint, ...]]] = WeakKeyDictionary()
+
+
+def _of(node: Node) -> tuple[Taint, ...]:
     template = node.pool.value.get(*_TEMPLATE)
     if template is None:
         return ()
