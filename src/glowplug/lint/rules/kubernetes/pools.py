@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
 
 from glowplug.catalog.gpus import gpus
 from glowplug.lint.gpu_pools import families, is_for_gpus, types
 from glowplug.lint.rules.kubernetes import parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from glowplug.lint.rules.kubernetes.selection import Term
     from glowplug.lint.view import Manifests, Node
@@ -22,27 +21,15 @@ if TYPE_CHECKING:
 def with_gpus(manifests: Manifests) -> tuple[Node, ...]:
     """Those that plainly are for GPUs: by their machines, their requirements, their taint, or a pod that goes there for one.
 
-    Looked up once, since it is asked for every pod.
+    Remembered, since it is asked for each workload and looks at all of them.
     """
-    found = _SEEN.get(manifests)
-    if found is None:
-        found = _SEEN[manifests] = tuple(_with_gpus(manifests))
-    return found
-
-
-_SEEN: Final[WeakKeyDictionary[Manifests, tuple[Node, ...]]] = WeakKeyDictionary()
-
-
-def _with_gpus(manifests: Manifests) -> Iterator[Node]:
     wanted = {
         node.pool.name
         for workload in manifests.workloads
         if workload.nodes and parallel.asked(workload.container)
         for node in workload.nodes
     }
-    for node in manifests.nodes:
-        if node.pool.name in wanted or is_for_gpus(node):
-            yield node
+    return tuple(node for node in manifests.nodes if node.pool.name in wanted or is_for_gpus(node))
 
 
 def is_complete(terms: Iterable[Term]) -> bool:
