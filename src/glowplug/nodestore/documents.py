@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from glowplug.core import canonical
@@ -84,7 +85,14 @@ def parse(kind: type[T], schema: str, data: bytes, where: str) -> T:
 def parse_json(data: bytes, where: str) -> dict[str, Any]:
     """The object in `data`. Raises IntegrityError (`bad-document`)."""
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_int=_short)
+        value = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_unique,
+            parse_int=_short,
+            parse_float=_finite,
+            parse_constant=_finite,
+        )
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # no half of a surrogate pair, in no name either
     except (ValueError, RecursionError) as error:
         raise IntegrityError(f"{where}: not JSON ({error})", code="bad-document") from None
     if not isinstance(value, dict):
@@ -98,6 +106,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         raise ValueError("a name comes twice")
     return value
+
+
+def _finite(text: str) -> float:
+    """Infinity and NaN are no JSON, and poison every sum that they come into."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is not finite")
+    return number
 
 
 def _short(text: str) -> int:
