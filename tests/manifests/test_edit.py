@@ -306,6 +306,28 @@ REFUSED: dict[str, tuple[str, Callable[..., Sequence[Operation]], str]] = {
 }
 
 
+@pytest.mark.parametrize("sign", ["|", "|-", "|+", "|2", "|2-", "|+2", ">", ">-", ">+", ">2", ">2-", ">+2"])
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\n\n- b\n"], ids=["no line end", "one", "two", "more below"])
+@pytest.mark.parametrize("eol", ["\n", "\r\n"], ids=["LF", "CRLF"])
+def test_a_block_scalar_of_one_line_stays_one(sign: str, end: str, eol: str) -> None:
+    text = f"- {sign}  # why\n  exec a --b c{end}".replace("\n", eol)
+
+    def change(document: Value) -> list[Operation]:
+        script = below(document, 0)
+        at = script.text.index("--b")
+        return [Splice(script, at, at + 3, "--other")]
+
+    assert edited(text, change) == text.replace("--b", "--other")
+
+
+@pytest.mark.parametrize("sign", ["|", "|-", "|+", "|2"])
+def test_a_literal_of_one_line_gets_more_lines(sign: str) -> None:
+    def change(document: Value) -> list[Operation]:
+        return [Splice(below(document, 0), 0, 0, "set -e\n")]
+
+    assert edited(f"- {sign}\n  exec a\n", change) == f"- {sign}\n  set -e\n  exec a\n"
+
+
 @pytest.mark.parametrize(("text", "change", "said"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_written_is_refused(text: str, change: Callable[..., Sequence[Operation]], said: str) -> None:
     with pytest.raises(CannotEditError) as caught:

@@ -584,8 +584,14 @@ class Page:
             indent = scalars.indentation(self.text, span, node.end, node.style, text)
             if indent is None:
                 return None
-            lines = to.split("\n")
-            to = self.eol.join([lines[0], *((" " * indent + line) if line else "" for line in lines[1:])])
+            # The last line goes on with what stands behind the part; blank ones have no indentation.
+            first, *rest = to.split("\n")
+            behind = [*("\n" for _ in rest[1:]), text[end : end + 1]]
+            below = (
+                " " * indent + line if (line + after).strip("\n") else ""
+                for line, after in zip(rest, behind, strict=False)
+            )
+            to = self.eol.join([first, *below])
         elif "\n" in to:
             return None
         return Edit(place.start, place.end, to)

@@ -8,9 +8,12 @@ can be told from another, and the whole scalar is the place of all.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from glowplug.manifests.source import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _BREAKS: Final = "\n\r\x85\u2028\u2029"
 _SPACE: Final = re.compile(f"[ \t{_BREAKS}]+")
@@ -60,7 +63,7 @@ def layout(source: str, span: Span, end: int, style: str, text: str) -> Layout |
     if not text:
         return None
     if style in ("|", ">"):
-        return next((found for found in _blocks(source, span.start, end, style, text) if _reads(found, text)), None)
+        return next((found for _, found in _blocks(source, span.start, end, style, text) if _reads(found, text)), None)
     quote = 1 if style else 0
     found = _flow(source, span.start + quote, span.end - quote, style)
     return found if _reads(found, text) else None
@@ -81,10 +84,9 @@ def block_end(source: str, start: int, end: int) -> int:
 
 def indentation(source: str, span: Span, end: int, style: str, text: str) -> int | None:
     """How many spaces stand before each line of a block scalar; None for one without a line that tells."""
-    for indent in _indents(source, _after_header(source, span.start), end, text):
-        if _reads(_block(source, _after_header(source, span.start), end, style, indent, ""), text.rstrip("\n")):
-            return indent
-    return None
+    return next(
+        (indent for indent, found in _blocks(source, span.start, end, style, text) if _reads(found, text)), None
+    )
 
 
 def _reads(found: Layout, text: str) -> bool:
@@ -152,18 +154,13 @@ def _fold(found: Layout, source: str, start: int, end: int) -> None:
         found.add(character, begin, stop)
 
 
-def _blocks(source: str, start: int, end: int, style: str, text: str) -> list[Layout]:
+def _blocks(source: str, start: int, end: int, style: str, text: str) -> Iterator[tuple[int, Layout]]:
+    """The ways to read a block scalar, each with its indentation."""
     header = _HEADER.match(source, start, end)
-    if not header:
-        return []
-    chomping = header[1] or header[4] or ""
-    indents = _indents(source, header.end(), end, text)
-    return [_block(source, header.end(), end, style, indent, chomping) for indent in indents]
-
-
-def _after_header(source: str, start: int) -> int:
-    header = _HEADER.match(source, start)
-    return header.end() if header else start
+    if header:
+        chomping = header[1] or header[4] or ""
+        for indent in _indents(source, header.end(), end, text):
+            yield indent, _block(source, header.end(), end, style, indent, chomping)
 
 
 def _indents(source: str, start: int, end: int, text: str) -> list[int]:
