@@ -177,6 +177,17 @@ def test_one_object_of_several_is_chosen(call: Call, file: Path) -> None:
     assert "Deployment/llama, Deployment/qwen" in answer.err
 
 
+def test_objects_are_chosen_by_a_variable_too(call: Call, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("qwen", "gemma")
+    file.write_text(
+        "---\n".join([DEPLOYMENT, *(DEPLOYMENT.replace("name: llama\n", f"name: {one}\n", 1) for one in names)])
+    )
+    monkeypatch.setenv("GLOWPLUG_OBJECT", "Deployment/qwen Deployment/gemma")
+    answer = call("inject", "--diff", file)
+    assert answer.err.count("would be changed") == len(names)
+    assert "llama: would be changed" not in answer.err
+
+
 def test_a_namespace_is_given_where_the_manifest_names_none(call: Call, file: Path) -> None:
     file.write_text(DEPLOYMENT.replace("  namespace: inference\n", ""))
     assert call("inject", "--mode", "node", file).status == 1

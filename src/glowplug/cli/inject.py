@@ -68,16 +68,13 @@ _NAME: Final = "pods"
 @click.option("-n", "--namespace", help="Namespace of objects that name none.")
 @click.option(
     "--object",
-    "chosen",
     multiple=True,
     metavar="KIND/NAME",
     help="Only this object (KIND/NAMESPACE/NAME); repeatable.  [default: all with an engine]",
 )
 @output_option
 @click.pass_context
-def command(
-    context: click.Context, /, paths: tuple[str, ...], diff: bool, chosen: tuple[str, ...], output: Output, **named: Any
-) -> None:
+def command(context: click.Context, /, paths: tuple[str, ...], diff: bool, output: Output, **named: Any) -> None:
     """Give the engines of existing manifests a warm start: the pod change of `render`, as an edit in place.
 
     PATH is a file, a directory (its *.yaml, *.yml and *.json, all the way down), or - for stdin. Comments, order and everything
@@ -87,6 +84,7 @@ def command(
 
     demand_some(context)
     namespace = named.pop("namespace") or ""
+    chosen = named.pop("object")
     options = _options(namespace, named)
     given = inputs.read(paths, streams.standard_input().read() if "-" in paths else None)
     status = _run(given, options, chosen, namespace, output, diff=diff)
