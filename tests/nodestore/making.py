@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,8 +14,6 @@ from glowplug.nodestore import write
 from glowplug.nodestore.write import Unpacked
 from glowplug.tree.index import scan
 from glowplug.tree.model import File
-from glowplug.tree.place import copy_tree
-from tests.cache import making
 
 DOMAIN = "default"
 
@@ -44,7 +43,7 @@ def hold(
 def _part(kind: str, name: str, source: Path, prefix: str, work: Path) -> tuple[HeldPart, Unpacked]:
     files = tuple(scan(source).files.values())
     sha256 = hashlib.sha256(repr((kind, name, files)).encode()).hexdigest()
-    copy_tree(source, work / sha256 / prefix)
+    shutil.copytree(source, work / sha256 / prefix)
     below = tuple(scan(work / sha256).files.values())
     part = HeldPart(
         kind=kind,
@@ -70,4 +69,4 @@ def mount(root: Path) -> Path:
     return root / "store" / DOMAIN
 
 
-__all__ = ["DOMAIN", "hold", "making", "mount"]
+__all__ = ["DOMAIN", "hold", "mount", "write"]

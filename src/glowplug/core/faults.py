@@ -15,6 +15,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "unavailable": "store_unavailable",
     "bad-archive": "integrity",
     "bad-manifest": "integrity",
+    "bad-document": "integrity",
 }
 _DISK: Final[Mapping[int, str]] = {
     errno.ENOSPC: "no_space",

@@ -17,6 +17,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = 0o755
 _FILE: Final = 0o444
-_PROGRAM: Final = 0o644
+_DOCUMENT: Final = 0o644
 _OUTBOXES: Final = 0o1777
 _BLOCK: Final = 512
 _STALE_SECONDS: Final = 600
@@ -70,13 +71,18 @@ class Usage:
 def prepare(root: Path, domain: str) -> Path:
     """Make a domain's directory and the outboxes', and return the former. Raises BadInputError for the domain's name, OSError."""
     mount = layout.store(root, domain)
-    for folder in (root, layout.stores(root), mount):
-        folder.mkdir(_FOLDER, parents=True, exist_ok=True)
-    for folder in (layout.stores(root), mount):
-        folder.chmod(_FOLDER)
-    outboxes = layout.outboxes(root)
-    outboxes.mkdir(_FOLDER, exist_ok=True)
-    outboxes.chmod(_OUTBOXES)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    for folder, mode in (
+        (root, _FOLDER),
+        (layout.stores(root), _FOLDER),
+        (mount, _FOLDER),
+        (layout.outboxes(root), _OUTBOXES),
+    ):
+        folder.mkdir(_FOLDER, exist_ok=True)
+        if (
+            stat.S_IMODE(folder.stat().st_mode) != mode
+        ):  # by this process's umask, or by kubelet, which may have been faster
+            folder.chmod(mode)
     return mount
 
 
@@ -108,7 +114,7 @@ def add(root: Path, domain: str, key: NodeKey, trees: Mapping[str, Unpacked]) ->
             if ready.exists():
                 ready.rename(place / part.sha256)
         written = dataclasses.replace(key, parts=tuple(parts))
-        atomic.write_bytes(place / layout.KEY, canonical.encode(codec.to_json(written)))
+        _put(place / layout.KEY, canonical.encode(codec.to_json(written)))
         touch(root, domain, key.key_digest)
     for item in place.iterdir():
         if canonical.is_digest(item.name) and item.name not in {part.sha256 for part in parts}:
@@ -131,7 +137,7 @@ def touch(root: Path, domain: str, key_digest: str, clock: Clock = SYSTEM) -> No
     """Note that a key is in use. Raises BadInputError, OSError."""
     now = clock.now()
     path = layout.used(layout.store(root, domain), key_digest)
-    path.touch(_PROGRAM)
+    path.touch(_DOCUMENT)
     os.utime(path, (now, now))
 
 
@@ -171,13 +177,13 @@ def set_node(root: Path, domain: str, version: str, *, prefetching: bool, clock:
     """Say how the agent stands with a domain. Raises BadInputError for the domain's name, OSError."""
     mount = prepare(root, domain)
     node = Node(version, domain, iso(clock.now()), prefetching)
-    atomic.write_bytes(mount / layout.NODE, canonical.encode(codec.to_json(node)), durable=False)
+    _put(mount / layout.NODE, canonical.encode(codec.to_json(node)))
     return node
 
 
 def mark_ready(root: Path, domain: str) -> None:
     """Say that what pods of this node are likely to need is here: none waits from now on. Raises OSError."""
-    (prepare(root, domain) / layout.READY).touch(_PROGRAM)
+    (prepare(root, domain) / layout.READY).touch(_DOCUMENT)
 
 
 def unmark_ready(root: Path, domain: str) -> None:
@@ -187,7 +193,14 @@ def unmark_ready(root: Path, domain: str) -> None:
 
 def put_program(root: Path, domain: str, data: bytes) -> None:
     """Put glowplug itself where the pods of a domain start it from. Raises OSError."""
-    atomic.write_bytes(prepare(root, domain) / layout.PROGRAM, data, mode=_PROGRAM)
+    _put(prepare(root, domain) / layout.PROGRAM, data)
+
+
+def _put(path: Path, data: bytes) -> None:
+    """Replace a file in one step; everybody may read it from the moment that it is there."""
+    with atomic.replacing(path) as handle:
+        os.fchmod(handle.fileno(), _DOCUMENT)
+        handle.write(data)
 
 
 def _stage(part: HeldPart, place: Path, trees: Mapping[str, Unpacked], work: Path) -> HeldPart:

@@ -1,0 +1,219 @@
+"""The agent's side: what pods may find at any moment, and what is kept when there is not room for everything."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from glowplug.core.clock import Deadline
+from glowplug.core.documents.fingerprint import Key
+from glowplug.core.documents.node import NodeKey
+from glowplug.core.documents.start import RestoreOutcome
+from glowplug.core.errors import BadInputError, IntegrityError
+from glowplug.nodestore import layout, write
+from glowplug.nodestore.read import NodeStore
+from glowplug.nodestore.restore import restore
+from glowplug.nodestore.write import Unpacked
+from glowplug.tree.index import diff, scan
+from tests.cache import making
+from tests.clocks import Held
+from tests.nodestore import making as nodes
+
+_ADDING = Path(__file__).with_name("adding.py")
+_REPOSITORY = Path(__file__).parents[2]
+
+
+def test_a_key_comes_back_as_it_was_handed_in(root: Path, key: Key, tree: Path) -> None:
+    written = nodes.hold(root, key, tree, "e1", "e2", guards={"triton": "3.5.0"})
+    held = NodeStore(nodes.mount(root)).held(key.digest())
+    assert held is not None
+    assert (held.key, held.key_digest, held.blocked, held.parts) == (key, key.digest(), "", written.parts)
+    assert held.place == nodes.mount(root) / key.digest()
+
+
+def test_nothing_that_pods_find_can_be_written(root: Path, key: Key, tree: Path) -> None:
+    nodes.hold(root, key, tree)
+    for path in (nodes.mount(root) / key.digest()).rglob("*"):
+        assert not stat.S_IMODE(path.stat().st_mode) & 0o022, path
+
+
+def test_adding_the_same_again_moves_nothing(root: Path, key: Key, tree: Path) -> None:
+    nodes.hold(root, key, tree)
+    place = nodes.mount(root) / key.digest()
+    before = {path: path.stat().st_ino for path in place.rglob("*") if path.name not in {layout.KEY, layout.USED}}
+    nodes.hold(root, key, tree)
+    assert {path: path.stat().st_ino for path in before} == before
+
+
+def test_parts_that_are_no_longer_named_go(root: Path, key: Key, tree: Path) -> None:
+    nodes.hold(root, key, tree, "e1", "e2")
+    nodes.hold(root, key, tree, "e2")
+    held = NodeStore(nodes.mount(root)).held(key.digest())
+    assert held is not None
+    names = {path.name for path in held.place.iterdir() if path.is_dir()}
+    assert names == {part.sha256 for part in held.parts}
+    assert {part.name for part in held.parts} == {"e2", "e2/support"}
+
+
+def test_a_part_that_nobody_has_changes_nothing(root: Path, key: Key, tree: Path) -> None:
+    written = nodes.hold(root, key, tree)
+    wrong = dataclasses.replace(written, parts=(*written.parts, dataclasses.replace(written.parts[0], sha256="0" * 64)))
+    with pytest.raises(BadInputError):
+        write.add(root, nodes.DOMAIN, wrong, {})
+    assert NodeStore(nodes.mount(root)).held(key.digest()) is not None
+
+
+def test_a_table_that_no_reader_accepts_is_refused(root: Path, key: Key, tree: Path) -> None:
+    written = nodes.hold(root, key, tree)
+    part = dataclasses.replace(written.parts[0], sha256="0" * 64)
+    with write.staging(root, nodes.DOMAIN) as work:
+        (work / "tree").mkdir()
+        files = tuple(dataclasses.replace(item, path=f"../{item.path}") for item in scan(tree).files.values())
+        with pytest.raises(IntegrityError):
+            write.add(
+                root, nodes.DOMAIN, dataclasses.replace(written, parts=(part,)), {part.sha256: Unpacked(work, files)}
+            )
+    assert NodeStore(nodes.mount(root)).held(key.digest()) is not None
+
+
+def test_a_key_of_another_domain_is_refused(root: Path, key: Key) -> None:
+    with pytest.raises(BadInputError):
+        write.add(root, "other", NodeKey(key, key.digest()), {})
+
+
+@pytest.mark.parametrize("domain", ["", ".", "..", "../x", "a/b", ".glowplug", "x" * 300, "a\0b", "-", "a\n"])
+def test_a_domain_that_is_no_directory_is_refused(root: Path, domain: str) -> None:
+    with pytest.raises(BadInputError):
+        write.prepare(root, domain)
+    assert not root.exists()
+
+
+def test_pods_of_any_user_may_have_an_outbox(root: Path) -> None:
+    """Also where kubelet made the directory first, with the mode that it gives to a missing hostPath."""
+    layout.outboxes(root).mkdir(parents=True, mode=0o755)
+    write.prepare(root, nodes.DOMAIN)
+    assert stat.S_IMODE(layout.outboxes(root).stat().st_mode) == 0o1777
+
+
+class TestTheAgentsWord:
+    def test_is_read_as_it_was_written(self, root: Path) -> None:
+        written = write.set_node(root, nodes.DOMAIN, "1.2.3", prefetching=True, clock=Held(at=1_790_000_000.5))
+        node = NodeStore(nodes.mount(root))
+        assert node.node() == written
+        assert (written.updated_at, written.prefetching) == ("2026-09-21T14:13:20.500Z", True)
+        assert not node.ready()
+
+    def test_ready_can_be_taken_back(self, root: Path) -> None:
+        node = NodeStore(nodes.mount(root))
+        write.mark_ready(root, nodes.DOMAIN)
+        assert node.ready()
+        write.unmark_ready(root, nodes.DOMAIN)
+        assert not node.ready()
+
+    def test_the_program_is_readable_by_all(self, root: Path) -> None:
+        before = os.umask(0o077)
+        try:
+            write.put_program(root, nodes.DOMAIN, b"program")
+        finally:
+            os.umask(before)
+        program = nodes.mount(root) / "glowplug.pyz"
+        assert (program.read_bytes(), stat.S_IMODE(program.stat().st_mode)) == (b"program", 0o644)
+
+
+class TestRemoving:
+    def test_a_key_is_gone(self, root: Path, key: Key, tree: Path) -> None:
+        nodes.hold(root, key, tree)
+        assert write.remove(root, nodes.DOMAIN, key.digest())
+        assert not write.remove(root, nodes.DOMAIN, key.digest())
+        assert NodeStore(nodes.mount(root)).held(key.digest()) is None
+        assert [path.name for path in nodes.mount(root).iterdir()] == [".glowplug"]
+
+    def test_what_a_killed_agent_was_removing_goes_with_the_next_staging(self, root: Path, tree: Path) -> None:
+        half = write.prepare(root, nodes.DOMAIN) / f"{layout.GONE}12"
+        tree.rename(half)
+        with write.staging(root, nodes.DOMAIN):
+            assert not half.exists()
+
+
+class TestRoom:
+    @pytest.fixture
+    def keys(self, root: Path, tree: Path) -> list[Key]:
+        """Three keys, the first one used last."""
+        keys = [making.key(args={"n": str(number)}) for number in range(3)]
+        for age, key in enumerate(keys):
+            nodes.hold(root, key, tree)
+            write.touch(root, nodes.DOMAIN, key.digest(), Held(at=1_700_000_000 - age))
+        return keys
+
+    def here(self, root: Path, keys: list[Key]) -> list[int]:
+        node = NodeStore(nodes.mount(root))
+        return [number for number, key in enumerate(keys) if node.held(key.digest())]
+
+    def test_nothing_goes_while_there_is_enough(self, root: Path, keys: list[Key]) -> None:
+        assert write.lru(root, 1 << 40, 1 << 20) == ()
+        assert self.here(root, keys) == [0, 1, 2]
+
+    def test_what_was_not_used_for_longest_goes_for_bytes(self, root: Path, keys: list[Key]) -> None:
+        size = sum(item.bytes for item in write.usage(root))
+        removed = write.lru(root, size - 1, 1 << 20)
+        assert [item.key_digest for item in removed] == [keys[2].digest()]
+        assert self.here(root, keys) == [0, 1]
+
+    def test_and_for_inodes(self, root: Path, keys: list[Key]) -> None:
+        one = write.usage(root)[0]
+        assert one.inodes == sum(1 for _ in (nodes.mount(root) / one.key_digest).rglob("*")) + 1
+        write.lru(root, 1 << 40, one.inodes)
+        assert self.here(root, keys) == [0]
+
+    def test_what_is_kept_stays(self, root: Path, keys: list[Key]) -> None:
+        write.lru(root, 0, 0, keep=frozenset({(nodes.DOMAIN, keys[2].digest())}))
+        assert self.here(root, keys) == [2]
+
+    def test_a_key_that_was_never_whole_goes_first(self, root: Path, keys: list[Key]) -> None:
+        (nodes.mount(root) / ("f" * 64) / "tree").mkdir(parents=True)
+        assert write.usage(root)[0].key_digest == "f" * 64
+
+    def test_an_agent_without_a_directory_has_nothing(self, tmp_path: Path) -> None:
+        assert write.usage(tmp_path / "absent") == []
+
+
+def test_an_agent_killed_at_any_moment_leaves_a_key_whole_or_not_there(
+    root: Path, key: Key, tree: Path, tmp_path: Path
+) -> None:
+    """What a pod restores is the whole tree of one of the two salts, or nothing."""
+    wanted = [scan(making.tree(tmp_path / f"salt{salt}", salt=salt)) for salt in ("0", "1")]
+    for moment in range(12):
+        agent = subprocess.Popen(
+            [sys.executable, _ADDING, root, tmp_path / "salt0", tmp_path / "salt1"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PYTHONPATH": f"{_REPOSITORY}:{_REPOSITORY / 'src'}", "PATH": os.environ["PATH"]},
+        )
+        assert agent.stdout is not None
+        for _ in range(1 + moment * 3):
+            agent.stdout.readline()
+        agent.send_signal(signal.SIGKILL)
+        agent.stdout.close()
+        agent.wait()
+        cache_root = tmp_path / f"cache{moment}"
+        done = restore(NodeStore(nodes.mount(root)), key, {}, cache_root, deadline=Deadline.after(60), wait_seconds=0.0)
+        found = scan(cache_root)
+        if done.outcome is RestoreOutcome.RESTORED:
+            assert done.reason == ""
+            assert any(not diff(one, found) for one in wanted)
+        else:
+            assert (done.outcome, done.reason) in {
+                (RestoreOutcome.NONE, "node_not_ready"),
+                (RestoreOutcome.NONE, "blob_missing"),
+            }
+            assert not found.files
+    nodes.hold(root, key, tmp_path / "salt0")
+    done = restore(NodeStore(nodes.mount(root)), key, {}, tmp_path / "last", deadline=Deadline.after(60))
+    assert not diff(wanted[0], scan(tmp_path / "last"))
