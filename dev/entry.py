@@ -1,0 +1,151 @@
+"""`__main__` of what runs in a pod, of `glowplug.pyz` and of the client alike: whatever happens here, the engine starts.
+
+`run --exec` ends in the engine in every case: an interpreter that nothing here fits, a file that is missing or damaged, any
+exception at all is one line on stderr and then the plain command. Other commands (a bake's `run`, `fingerprint`, `cache`) answer
+with their own exit status. What lies beside decides which of the two this is: with `wheels.json` the client, whose
+packages are there for some interpreters and not for others; without it the archive, which needs the standard library alone.
+
+Any Python 3.6 has to be able to read this file, also where nothing else here would run: so no annotation is evaluated.
+"""
+
+import os
+import signal
+import sys
+
+_OLDEST = (3, 9)
+_NOT_FOUND, _NOT_EXECUTABLE, _USAGE = 127, 126, 125
+_COMMANDS = ("run", "fingerprint", "cache", "--version")
+
+
+def main() -> "None":
+    """Run the words after the program's name; returns only where a command answered."""
+    words, environ = sys.argv[1:], _own_environ()
+    if not _is_exec(words, environ):
+        sys.exit(_answer(words))
+    if environ.get("GLOWPLUG_DISABLE") != "1":
+        try:
+            _launch(words, environ)
+        except BaseException as error:
+            if isinstance(error, SystemExit) and error.code in (_NOT_FOUND, _NOT_EXECUTABLE):
+                raise  # the command was tried, and told to be none
+            _say(f"{_reason(error)}; the engine starts plain")
+    _become(_command(words), environ)
+
+
+class _NoClientError(Exception):
+    """What is here cannot run on this interpreter, and why."""
+
+
+def _reason(error: "BaseException") -> "str":
+    name = "no_client" if isinstance(error, _NoClientError) else f"launcher_failed: {type(error).__name__}"
+    try:
+        return f"{name}: {error}"
+    except Exception:  # noqa: BLE001 - an error may fail at telling what it is
+        return name
+
+
+def _launch(words: "list[str]", environ: "dict[str, str]") -> "None":
+    launcher = "glowplug.supervise.launching" if _find_packages() else "glowplug.launch.main"
+    import importlib
+
+    importlib.import_module(launcher).main(words, environ)
+
+
+def _answer(words: "list[str]") -> "int":
+    try:
+        whole = _find_packages()
+    except _NoClientError as error:
+        _say(f"no_client: {error}")
+        return _USAGE
+    if not whole or words[:1] not in [[word] for word in _COMMANDS]:
+        offered = ", ".join(_COMMANDS) if whole else "run --exec"
+        _say(f"what pods carry of glowplug is {offered}, and no more")
+        return _USAGE
+    import importlib
+
+    importlib.import_module("glowplug.cli.main").entry()  # it exits itself
+    return 0
+
+
+def _find_packages() -> "bool":
+    """Make what lies beside importable; whether that is the whole package, with its wheels. Raises _NoClientError."""
+    if sys.version_info < _OLDEST:
+        raise _NoClientError("Python {}.{} is too old".format(*sys.version_info[:2]))
+    place = sys.path[0]
+    table = os.path.join(place, "wheels.json")  # noqa: PTH118 - pathlib costs milliseconds
+    if not os.path.isfile(table):  # noqa: PTH113
+        return False
+    import json
+
+    with open(table, encoding="utf-8") as file:  # noqa: PTH123
+        folders = json.load(file).get(_interpreter())
+    if folders is None:
+        raise _NoClientError(f"nothing here is made for {_interpreter()}")
+    # In front of everything: another version of these packages in the engine's environment is the engine's.
+    sys.path[:1] = [os.path.join(place, name) for name in ("lib", *folders)]  # noqa: PTH118
+    return True
+
+
+def _interpreter() -> "str":
+    """As `wheels.json` names interpreters: `cpython-3.12-x86_64-glibc`."""
+    try:
+        library = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()[:1] == ["glibc"]
+    except (ValueError, OSError):
+        library = False
+    free = "t" if "t" in getattr(sys, "abiflags", "") else ""
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}{free}"
+    libc = "glibc" if library else "musl"
+    return f"{sys.implementation.name}-{version}-{os.uname().machine}-{libc}"
+
+
+def _is_exec(words: "list[str]", environ: "dict[str, str]") -> "bool":
+    options = words[: words.index("--")] if "--" in words else words
+    return options[:1] == ["run"] and ("--exec" in options or environ.get("GLOWPLUG_EXEC") == "1")
+
+
+def _command(words: "list[str]") -> "list[str]":
+    command = words[words.index("--") + 1 :] if "--" in words else []
+    if not command:
+        _say("no command to run: put it behind `--`")
+        sys.exit(_USAGE)
+    return command
+
+
+def _become(command: "list[str]", environ: "dict[str, str]") -> "None":
+    """The command as it would have started without us: signals that Python ignores for itself are as they were."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvpe(command[0], command, environ)  # noqa: S606 - no shell is wanted
+    except FileNotFoundError:
+        _say(f"{command[0]}: command not found")
+        sys.exit(_NOT_FOUND)
+    except OSError as error:
+        _say(f"{command[0]}: {error.strerror}")
+        sys.exit(_NOT_EXECUTABLE)
+
+
+def _own_environ() -> "dict[str, str]":
+    """The environment that this process was given: Python itself adds LC_CTYPE where the locale is C (PEP 538)."""
+    environ = dict(os.environ)
+    if "LC_CTYPE" in environ:
+        try:
+            with open("/proc/self/environ", "rb") as file:  # noqa: PTH123
+                given = file.read().split(b"\0")
+        except OSError:
+            return environ
+        if not any(entry.startswith(b"LC_CTYPE=") for entry in given):
+            del environ["LC_CTYPE"]
+    return environ
+
+
+def _say(text: "str") -> "None":
+    try:
+        line = " ".join(text.split())
+        os.write(2, f"glowplug: {line}\n".encode("utf-8", "backslashreplace"))
+    except OSError:
+        return  # nobody listens; no reason not to start
+
+
+if __name__ == "__main__":
+    main()

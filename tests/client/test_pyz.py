@@ -1,0 +1,186 @@
+"""`make pyz`: what is in the archive, on which Pythons it runs, and that the engine starts whatever is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from dev import pyz
+from glowplug.manifests import recipe
+from tests.client.interpreters import python
+from tests.client.starting import ENVIRONMENT, SHOWS, start
+
+_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+_TOO_OLD = ("3.6", "3.7", "3.8")
+_SHELL = ["sh", "-c", SHOWS, "engine", "two words", ""]
+_LARGEST = 400_000
+
+
+def _exec(archive: Path, *command: str, interpreter: str = "3.11") -> list[str]:
+    return [python(interpreter), "-I", str(archive), "run", "--exec", "--", *command]
+
+
+def test_it_holds_the_packages_below_the_line_and_no_other(archive: Path) -> None:
+    below = {name.removeprefix("glowplug.") for name in pyz.kernel()}
+    with zipfile.ZipFile(archive) as opened:
+        names = opened.namelist()
+    assert {name.split("/")[1] for name in names if name.count("/") > 1} == below
+    assert {name for name in names if name.count("/") < 2} == {"__main__.py", "glowplug/__init__.py"}
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_every_table_that_its_modules_read_is_in_it(archive: Path) -> None:
+    wanted = {
+        f"glowplug/{path.relative_to(pyz.ROOT / 'src' / 'glowplug')}"
+        for package in pyz.kernel()
+        for path in (pyz.ROOT / "src").joinpath(*package.split(".")).rglob("*.csv")
+    }
+    with zipfile.ZipFile(archive) as opened:
+        assert wanted
+        assert wanted <= set(opened.namelist())
+
+
+def test_it_is_small(archive: Path) -> None:
+    assert archive.stat().st_size <= _LARGEST
+
+
+def test_the_same_sources_give_the_same_bytes(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in another checkout, whose files are of another time and may be executable."""
+    shutil.copytree(pyz.ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (tmp_path / "src").rglob("*.py"):
+        path.chmod(0o755)
+        os.utime(path, (1e9, 1e9))
+    monkeypatch.setattr(pyz, "_SOURCE", tmp_path / "src")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    assert pyz.build(tmp_path / "again.pyz").read_bytes() == archive.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", _PYTHONS)
+def test_each_module_is_imported_without_any_package(archive: Path, version: str) -> None:
+    program = (
+        "import importlib, pkgutil, sys\n"
+        f"sys.path.insert(0, {str(archive)!r})\n"
+        "import glowplug\n"
+        "names = [found.name for found in pkgutil.walk_packages(glowplug.__path__, 'glowplug.')]\n"
+        "for name in names: importlib.import_module(name)\n"
+        "print(*names)\n"
+    )
+    done = subprocess.run(
+        [python(version), "-I", "-S", "-B", "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(archive) as opened:
+        modules = {name[:-3].replace("/", ".") for name in opened.namelist() if name.endswith(".py")}
+    assert {name.removesuffix(".__init__") for name in modules} == {*done.stdout.split(), "glowplug", "__main__"}
+
+
+# The engine starts
+
+
+@pytest.mark.parametrize("version", [*_TOO_OLD, "3.9", "3.11"])
+@pytest.mark.parametrize("environ", [{}, {"LC_ALL": "C"}, {"GLOWPLUG_DISABLE": "1"}], ids=["bare", "C", "disabled"])
+def test_a_command_starts_as_it_would_without(archive: Path, version: str, environ: dict[str, str]) -> None:
+    """Its words, environment, signals and open files; whatever the Python."""
+    environ = ENVIRONMENT | environ
+    without = start(_SHELL, environ)
+    with_it = start(_exec(archive, *_SHELL, interpreter=version), environ)
+    assert (with_it.status, with_it.out) == (without.status, without.out) == (7, without.out)
+
+
+def test_its_process_is_the_commands(archive: Path) -> None:
+    started = start(_exec(archive, "sh", "-c", "echo $$"))
+    assert started.out == f"{started.pid}\n"
+
+
+@pytest.mark.parametrize("version", _TOO_OLD)
+def test_a_python_that_is_too_old_is_told(archive: Path, version: str) -> None:
+    started = start(_exec(archive, "true", interpreter=version))
+    assert (started.status, started.lines) == (
+        0,
+        [f"glowplug: no_client: Python {version} is too old; the engine starts plain"],
+    )
+
+
+def test_switched_off_nothing_of_it_is_imported(archive: Path) -> None:
+    argv = [python("3.11"), "-I", "-X", "importtime", str(archive), "run", "--exec", "--", "echo", "ran"]
+    started = start(argv, ENVIRONMENT | {"GLOWPLUG_DISABLE": "1"})
+    assert started.out == "ran\n"
+    assert "zipimport" in started.err, "imports are shown"
+    assert not [line for line in started.lines if "glowplug" in line]
+
+
+_FAULTS = {
+    "an exception": "raise RuntimeError('broken')",
+    "an exit": "raise SystemExit(3)",
+    "a syntax error": "def (",
+    "an endless recursion": "def f(): return f()\nf()",
+    "no memory": "raise MemoryError",
+    "an interrupt": "raise KeyboardInterrupt",
+    "it returns": "def main(argv, environ): return None",
+    "it takes other arguments": "def main(): return None",
+    "a module that is not there": "import glowplug.nowhere",
+    "a damaged error": "class E(Exception):\n    def __str__(self): raise ValueError('worse')\nraise E",
+}
+
+
+@pytest.mark.parametrize("fault", _FAULTS.values(), ids=_FAULTS.keys())
+def test_whatever_the_launcher_does_the_command_starts(archive: Path, tmp_path: Path, fault: str) -> None:
+    broken = _rewritten(archive, tmp_path / "broken.pyz", {"glowplug/launch/main.py": fault.encode()})
+    started = start(_exec(broken, *_SHELL))
+    assert (started.status, started.out) == (7, start(_SHELL).out)
+    assert "Traceback" not in started.err
+    assert len(started.lines) == (0 if "return None" in fault and "argv" in fault else 1), started.err
+
+
+@pytest.mark.parametrize("name", ["glowplug/launch/main.py", "glowplug/core/errors.py", "glowplug/__init__.py"])
+def test_a_damaged_member_is_one_line(archive: Path, tmp_path: Path, name: str) -> None:
+    started = start(_exec(_rewritten(archive, tmp_path / "broken.pyz", {name: b"\0\xff"}), *_SHELL))
+    assert (started.status, started.out) == (7, start(_SHELL).out)
+    assert [line.startswith("glowplug: ") for line in started.lines] == [True]
+
+
+def test_a_command_that_is_none_has_the_status_that_a_shell_gives(archive: Path, tmp_path: Path) -> None:
+    (tmp_path / "not-executable").write_text("")
+    for environ in (ENVIRONMENT, ENVIRONMENT | {"GLOWPLUG_DISABLE": "1"}):
+        assert start(_exec(archive, "no-such-command"), environ).status == 127
+        assert start(_exec(archive, str(tmp_path / "not-executable")), environ).status == 126
+        assert start(_exec(archive), environ).status == 125
+
+
+def test_the_status_of_a_command_that_was_killed_is_its_signal(archive: Path) -> None:
+    assert start(_exec(archive, "sh", "-c", "kill -TERM $$")).status == -signal.SIGTERM
+
+
+def test_what_else_is_asked_of_it_is_refused_in_one_line(archive: Path) -> None:
+    started = start([python("3.11"), "-I", str(archive), "cache", "ls"])
+    assert (started.status, started.lines) == (
+        125,
+        ["glowplug: what pods carry of glowplug is run --exec, and no more"],
+    )
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_the_words_of_a_pod_start_it(archive: Path, present: bool, tmp_path: Path) -> None:
+    """As `render` and `inject` write them, with the archive and without."""
+    place = archive if present else tmp_path / "absent.pyz"
+    prefix = [word.replace(recipe.NODE_PROGRAM, str(place)) for word in recipe.node("/mnt/x", "default").prefix]
+    assert any(str(place) in word for word in prefix)
+    where = Path(python("3.11")).parent
+    started = start([*prefix, *_SHELL], ENVIRONMENT | {"PATH": f"{where}:{ENVIRONMENT['PATH']}"})
+    assert (started.status, started.out.splitlines()[0]) == (7, "engine|2|two words ")
+
+
+def _rewritten(archive: Path, target: Path, replaced: dict[str, bytes]) -> Path:
+    """The archive with other content in some members."""
+    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as written:
+        content = {name: source.read(name) for name in source.namelist()} | replaced
+        for name, data in content.items():
+            written.writestr(name, data)
+    return target
