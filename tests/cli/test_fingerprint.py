@@ -14,7 +14,7 @@ from inline_snapshot import snapshot
 from glowplug.cache.quarantine import Quarantine
 from glowplug.cli.main import main
 from glowplug.core.clock import Deadline
-from glowplug.supervise.options import RunOptions
+from glowplug.launch.options import RunOptions
 from glowplug.supervise.prepare import prepare
 from lab import engine
 from tests.cli.conftest import Call, Program

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from glowplug.supervise.run import state_directory
+from glowplug.supervise.state import state_directory
 from tests.parts import requires
 from tests.supervise.machine import Machine
 

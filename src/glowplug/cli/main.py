@@ -93,9 +93,22 @@ def group() -> None:
     """Start LLM inference engines warm, and say where each start's seconds went."""
 
 
+def becomes_the_engine(argv: Sequence[str]) -> bool:
+    """Whether these are `run --exec … -- COMMAND`: what pods say, where a wrong option must not keep an engine from starting."""
+    if "--" not in argv or argv[0] != "run":
+        return False
+    own = argv[: argv.index("--")]
+    asked = "--exec" in own or os.environ.get("GLOWPLUG_EXEC") == "1"
+    return asked and "--help" not in own and "-h" not in own
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status. No exception leaves it."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
+    if becomes_the_engine(argv):
+        from glowplug.supervise import launching
+
+        launching.main(argv, os.environ)
     return errors.guarded(group, argv)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +43,12 @@ class Duration(_Type):
     ),
 )
 @click.option("--store", metavar="URL", help="Where bundles live: s3://, gs://, az:// or file://.")
+@click.option(
+    "--node-store", type=click.Path(path_type=Path), metavar="DIR", help="With --exec: what this node's agent keeps."
+)
+@click.option(
+    "--outbox", type=click.Path(path_type=Path), metavar="DIR", help="With --exec: where new artifacts go out."
+)
 @click.option("--domain", default="default", show_default=True, help="Trust domain: part of the key and of the prefix.")
 @click.option("--cache-root", metavar="DIR", help="The one directory the engine writes to.  [default: /compile-cache]")
 @click.option(
@@ -61,6 +68,7 @@ class Duration(_Type):
 @click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the start document here."
 )
+@click.option("--exec", "exec_", is_flag=True, help="Become the engine, and leave a watcher beside it: what pods do.")
 @click.option("--exit-when-ready", is_flag=True, help="End the engine once it is ready and published (bake).")
 @click.option(
     "--verify-key",
@@ -74,6 +82,8 @@ class Duration(_Type):
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND…")
 def command(
     store: str | None,
+    node_store: Path | None,
+    outbox: Path | None,
     domain: str,
     cache_root: str | None,
     engine: str,
@@ -83,6 +93,7 @@ def command(
     ready_timeout: float,
     restore_timeout: float,
     report: Path | None,
+    exec_: bool,
     exit_when_ready: bool,
     verify_key: Path | None,
     sign_key: Path | None,
@@ -101,16 +112,22 @@ def command(
         raise click.UsageError(f"--ready-url must begin with http:// or https://: {ready_url!r}")
     if os.environ.get("GLOWPLUG_DISABLE") == "1":
         from glowplug.cli.output import note
-        from glowplug.supervise.execute import execute
+        from glowplug.launch.execute import execute
 
         return execute(command_line, os.environ, note)
+    if exec_ and exit_when_ready:
+        raise click.UsageError("--exec leaves nothing that could end the engine for --exit-when-ready")
+    if (node_store is not None or outbox is not None) and not exec_:
+        raise click.UsageError("--node-store and --outbox go with --exec")
     if exit_when_ready and sign_key is not None:
         _try_key(sign_key)
-    from glowplug.supervise.options import RunOptions
+    from glowplug.launch.options import RunOptions
     from glowplug.supervise.run import run
 
     options = RunOptions(
         store=store,
+        node_store=node_store and Path.cwd() / node_store,
+        outbox=outbox and Path.cwd() / outbox,
         domain=domain,
         cache_root=cache_root,
         engine=engine,
@@ -124,6 +141,10 @@ def command(
         verify_key=verify_key,
         sign_key=sign_key,
     )
+    if exec_:
+        from glowplug.supervise import launching
+
+        launching.start(dataclasses.replace(options, report=report and Path.cwd() / report), command_line, os.environ)
     return run(options, command_line, dict(os.environ))
 
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from glowplug.core import clock, redact
 from glowplug.core.documents.fingerprint import Fact
 from glowplug.core.documents.start import Compile, Start, Verdict, Weights
+from glowplug.observe.timeline import timeline
 from glowplug.starts.moments import MomentReader
 from glowplug.starts.recognition import SIGNATURES, Signature
-from glowplug.starts.timeline import timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from glowplug.cache.sign import Signer
     from glowplug.core.clock import Deadline
     from glowplug.core.documents.start import Start
-    from glowplug.supervise.conclusion import Conclusion
-    from glowplug.supervise.options import RunOptions
+    from glowplug.launch.conclusion import Conclusion
+    from glowplug.launch.options import RunOptions
     from glowplug.supervise.prepare import Prepared
 
 _NOTHING = {
@@ -65,7 +65,7 @@ def publish(
         fingerprint.guards,
         parts,
         deadline=deadline,
-        created_by=f"run {start.id}",
+        created_by=f"{start.source} {start.id}",
         cleaning=Cleaning(
             prepared.adapter.redact, redact.secret_values(prepared.invocation.environ, prepared.invocation.argv)
         ),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from glowplug.core.documents import codec
 from glowplug.core.documents.start import PHASES
 from glowplug.engines.adapter import Trace
-from glowplug.starts.timeline import timeline
+from glowplug.observe.timeline import timeline
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 DURATIONS = st.floats(min_value=0, max_value=2000)

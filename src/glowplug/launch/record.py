@@ -13,7 +13,7 @@ import json
 import os
 import stat
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from glowplug.core import atomic, redact
 from glowplug.core.documents import codec
@@ -26,11 +26,20 @@ if TYPE_CHECKING:
 
 
 class Record:
-    """One start. Used by the main thread and the observer's, until `close`: then it is as it is."""
+    """One start. Used by the main thread and the observer's, until `close`: then it is as it is.
+
+    `also` gets each version that is written, without secrets; it raises nothing.
+    """
 
     def __init__(
-        self, start: Start, report: Path | None, say: Callable[[str], None], secrets: Mapping[str, bytes] | None = None
+        self,
+        start: Start,
+        report: Optional[Path],
+        say: Callable[[str], None],
+        secrets: Optional[Mapping[str, bytes]] = None,
+        also: Callable[[Start], None] = lambda _start: None,
     ) -> None:
+        self._also = also
         self._start = start
         self._report = report
         self._say = say
@@ -64,9 +73,10 @@ class Record:
             self._write()
 
     def _write(self) -> None:
+        document = _without(codec.to_json(self._start), sorted(self._secrets, key=len, reverse=True))
+        self._also(codec.from_json(type(self._start), document))
         if self._report is None:
             return
-        document = _without(codec.to_json(self._start), sorted(self._secrets, key=len, reverse=True))
         data = (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
         try:
             _put(self._report, data)

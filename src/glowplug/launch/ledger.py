@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.core import atomic, files
 from glowplug.core.documents import codec
@@ -43,6 +43,10 @@ class Ledger:
         """The ledger after a start with these parts in its tree became ready."""
         proved = dict.fromkeys((*self.proved, *parts))
         return Ledger(self.cold_seconds, tuple(proved)[-_MOST:])
+
+    def cold(self, entries: Iterable[str]) -> Optional[float]:
+        """What compiling the slowest of these entries took here; None where none of them is known."""
+        return max((self.cold_seconds[name] for name in entries if name in self.cold_seconds), default=None)
 
     def unproved(self, parts: Iterable[str]) -> tuple[str, ...]:
         """Those of the parts that no start has survived yet."""

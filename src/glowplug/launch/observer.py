@@ -1,8 +1,11 @@
-"""Beside the running engine: wait until it is ready, give the verdict, publish what is new, keep the document up to date.
+"""Beside the running engine: wait until it is ready, give the verdict, hand over what is new, keep the document up to date.
 
 Runs on a thread of its own, so that signals and the engine's end are handled at once whatever happens here. The engine may end
 at any moment; what was compiled is then still there and is still published, within a shorter deadline when somebody asked for
 the end, or when it failed and whoever supervises us waits to start it again.
+
+Where new artifacts go, what is remembered of a start and in which words it is told is the owner's: `run`, a pod's watcher with a
+store, and one with an outbox differ in that alone.
 """
 
 from __future__ import annotations
@@ -11,29 +14,23 @@ import enum
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Callable, Final, Optional, Protocol
 
-from glowplug.core import units
 from glowplug.core.clock import Deadline
 from glowplug.core.documents.start import Compile, PublishOutcome, PublishResult, Verdict, Weights
-from glowplug.core.errors import GlowplugError
 from glowplug.engines.adapter import Reach
+from glowplug.launch.conclusion import Conclusion, conclude
 from glowplug.observe.opens import OpenWatch
 from glowplug.observe.ready import QUIET_SECONDS, QuietProbe, UrlProbe
-from glowplug.starts.timeline import timeline
-from glowplug.supervise.conclusion import Conclusion, conclude
-from glowplug.supervise.words import explained
+from glowplug.observe.timeline import timeline
 from glowplug.tree.model import File, Index
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from glowplug.cache.quarantine import Quarantine
-    from glowplug.engines.adapter import LogReader
-    from glowplug.supervise.options import RunOptions
-    from glowplug.supervise.prepare import Prepared
-    from glowplug.supervise.record import Record
+    from glowplug.core.documents.start import Start
+    from glowplug.engines.adapter import Entry, LogReader
+    from glowplug.launch.options import RunOptions
+    from glowplug.launch.prepare import Prepared
+    from glowplug.launch.record import Record
 
 _POLL_SECONDS: Final = 0.25
 _SETTLE_SECONDS: Final = 60.0
@@ -56,6 +53,43 @@ class End(enum.Enum):
     TIMED_OUT = "timed out"
 
 
+class Owner(Protocol):
+    """Whose start it is. Nothing here raises for a foreseeable fault."""
+
+    source: str
+    """The document's word for who saw the start: `run`, `exec`."""
+
+    def note(self, start: Start) -> None:
+        """The document as it now is, without secrets."""
+        ...
+
+    def cold_seconds(self, own: tuple[Entry, ...]) -> Optional[float]:
+        """What compiling these entries took when they were made; None where that is not known."""
+        ...
+
+    def publish(
+        self, conclusion: Conclusion, start: Start, ready_seconds: float, deadline: Deadline
+    ) -> Optional[PublishResult]:
+        """Hand over what the start made; None for an owner that keeps nothing."""
+        ...
+
+    def failed(self) -> None:
+        """The engine failed by itself before it was ready: remember what it had been given."""
+        ...
+
+    def succeeded(self, conclusion: Conclusion) -> None:
+        """The engine became ready with what it had been given."""
+        ...
+
+    def tell(self, conclusion: Conclusion, ready_seconds: float) -> None:
+        """Say the verdict."""
+        ...
+
+    def tell_publish(self, result: PublishResult) -> None:
+        """Say what became of the publish, where that is news."""
+        ...
+
+
 class Observer:
     """One start's observation. `begin` right before the engine is started, `engine_ended` when it has ended, then `join`."""
 
@@ -64,8 +98,8 @@ class Observer:
         prepared: Prepared,
         options: RunOptions,
         record: Record,
-        reader: LogReader | None,
-        quarantine: Quarantine,
+        reader: Optional[LogReader],
+        owner: Owner,
         say: Callable[[str], None],
         on_done: Callable[[], None] = lambda: None,
     ) -> None:
@@ -74,17 +108,17 @@ class Observer:
         self._options = options
         self._record = record
         self._reader = reader
-        self._quarantine = quarantine
+        self._owner = owner
         self._say = say
         self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
         self._ended = threading.Event()
-        self._status: int | None = None
+        self._status: Optional[int] = None
         self._asked_to_end = False
         self._process_at = 0.0
         self._began = time.monotonic()
-        self._opens: OpenWatch | None = None
-        self._quiet: QuietProbe | None = None
-        self.end: End | None = None
+        self._opens: Optional[OpenWatch] = None
+        self._quiet: Optional[QuietProbe] = None
+        self.end: Optional[End] = None
         self.done = threading.Event()
 
     def begin(self, run_began: float) -> None:
@@ -111,8 +145,8 @@ class Observer:
             self._opens.attach(pid)
         self._thread.start()
 
-    def engine_ended(self, status: int, *, asked: bool) -> None:
-        """The engine has ended; `asked`: because somebody wanted it to."""
+    def engine_ended(self, status: Optional[int], *, asked: bool) -> None:
+        """The engine has ended; `asked`: because somebody wanted it to. `status` None: only its parent knows."""
         self._status = status
         self._asked_to_end = asked
         self._ended.set()
@@ -161,18 +195,19 @@ class Observer:
     def _conclude(self, ready_seconds: float) -> None:
         if self._quiet is not None:
             self._quiet.ready()  # what changes from here on is not in the conclusion
-        conclusion = conclude(self._prepared, self._reader, self._opens)
+        conclusion = conclude(self._prepared, self._reader, self._opens, self._owner.cold_seconds)
         self._note(conclusion, ready_seconds)
         self._record.write()
-        self._tell(conclusion, ready_seconds)
-        self._succeeded(conclusion)
-        self._record.add(publish=_together(self._record.start.publish, self._publish(conclusion, ready_seconds)))
+        self._owner.tell(conclusion, ready_seconds)
+        if not self._asked_to_end or self._says_ready():
+            self._owner.succeeded(conclusion)  # else it ended well because it was told to: that is not readiness
+        self._publish(conclusion, ready_seconds)
         self._record.write()
 
-    def _url(self) -> str | None:
+    def _url(self) -> Optional[str]:
         return self._options.ready_url or (self._prepared.launch.ready_url if self._prepared.launch else None)
 
-    def _await_ready(self) -> float | None:
+    def _await_ready(self) -> Optional[float]:
         """The monotonic moment of readiness; None where the engine ended or time ran out before."""
         url = self._url()
         probe = UrlProbe(url) if url else None
@@ -223,8 +258,9 @@ class Observer:
 
     def _not_ready(self) -> None:
         trace = self._reader.trace() if self._reader else None
+        status = "" if self._status is None else f" with status {self._status}"
         what = (
-            f"the engine ended with status {self._status} before it was ready"
+            f"the engine ended{status} before it was ready"
             if self.end is End.ENDED
             else f"not ready after {self._options.ready_timeout:.0f} s"
         )
@@ -235,52 +271,8 @@ class Observer:
         verdict = Verdict(Compile.UNKNOWN, None, reason, trace.lines[-6:] if trace else ())
         self._record.add(verdict=verdict, publish=PublishResult(PublishOutcome.SKIPPED, "not_ready"))
         if self.end is End.ENDED and not self._asked_to_end and self._status not in (0, *_FROM_OUTSIDE):
-            self._failed()
+            self._owner.failed()
         self._record.write()
-
-    def _failed(self) -> None:
-        """The engine failed by itself: what was restored and has never carried a start is under suspicion."""
-        fingerprint, root = self._prepared.fingerprint, self._prepared.root
-        if fingerprint is None or fingerprint.key_digest is None or root is None or self._prepared.private:
-            return
-        from glowplug.supervise import ledger
-
-        suspects = ledger.load(root).unproved(self._prepared.restore.parts)
-        known = self._in_tree(fingerprint.key_digest, root)
-        self._quarantine.failed(fingerprint.key_digest, {*suspects, *known})
-        if suspects:
-            self._say("it failed on restored artifacts: the next start here goes without them, as a test")
-
-    def _in_tree(self, key_digest: str, root: Path) -> frozenset[str]:
-        """Parts under suspicion that were in this start's tree all the same (nothing was asked of the store, say).
-
-        A start with them proves nothing about a start without them.
-        """
-        from glowplug.cache import receipts
-
-        rows = self._quarantine.read().rows
-        return frozenset(
-            part for part in receipts.in_tree(root) if part in rows and rows[part].key_digest == key_digest
-        )
-
-    def _succeeded(self, conclusion: Conclusion) -> None:
-        fingerprint, root = self._prepared.fingerprint, self._prepared.root
-        if fingerprint is None or fingerprint.key_digest is None or root is None or self._prepared.private:
-            return
-        from glowplug.supervise import ledger
-
-        if self._asked_to_end and not self._says_ready():
-            return  # it ended well because it was told to: that is not readiness
-        parts = self._prepared.restore.parts
-        self._quarantine.succeeded(fingerprint.key_digest, {*parts, *self._in_tree(fingerprint.key_digest, root)})
-        book = ledger.load(root).after_ready(parts)
-        seconds = conclusion.verdict.compile_seconds
-        if conclusion.verdict.compile is Compile.MISS and seconds is not None:
-            book = book.after_cold((entry.name for entry in conclusion.own), seconds)
-        try:
-            ledger.save(root, book)
-        except OSError as error:
-            self._say(f"the ledger of the cache root cannot be written: {error.strerror}")
 
     def _note(self, conclusion: Conclusion, ready_seconds: float) -> None:
         trace = conclusion.trace
@@ -294,46 +286,25 @@ class Observer:
                 restore_seconds=self._prepared.restore.seconds or None,
                 process_seconds=self._process_at - self._began,
                 ready_seconds=ready_seconds,
-                source="run",
+                source=self._owner.source,
             ),
         )
 
-    def _tell(self, conclusion: Conclusion, ready_seconds: float) -> None:
-        verdict = conclusion.verdict
-        doing = "loaded in" if verdict.compile is Compile.HIT else "compiled for"
-        seconds = f", {doing} {verdict.compile_seconds:.1f} s" if verdict.compile_seconds is not None else ""
-        why = f" ({verdict.reason})" if verdict.reason else ""
-        self._say(f"ready after {ready_seconds:.1f} s: compile cache {verdict.compile.value}{why}{seconds}")
-
-    def _publish(self, conclusion: Conclusion, ready_seconds: float) -> PublishResult:
-        from glowplug.cache.faults import reason_of
-
+    def _publish(self, conclusion: Conclusion, ready_seconds: float) -> None:
         hurry = self._asked_to_end or self._status not in (None, 0)
         deadline = Deadline.after(_PUBLISH_ENDING_SECONDS if hurry else _PUBLISH_SECONDS)
         try:
-            from glowplug.supervise.publishing import publish  # after the start: it imports what packs and uploads
-
-            result = publish(self._prepared, self._options, conclusion, self._record.start, ready_seconds, deadline)
-        except (GlowplugError, OSError) as error:
-            result = PublishResult(PublishOutcome.FAILED, reason_of(error))
+            result = self._owner.publish(conclusion, self._record.start, ready_seconds, deadline)
         except Exception as error:  # noqa: BLE001 - the verdict stands, whatever becomes of the publish
             self._say(f"publishing failed: {type(error).__name__}: {error}")
             result = PublishResult(PublishOutcome.FAILED, "internal")
-        if result.outcome is PublishOutcome.PUBLISHED:
-            size, seconds = units.format_size(result.bytes), units.format_seconds(result.seconds)
-            self._say(f"published {size} (packed) in {seconds}")
-        elif self._is_news(result):
-            self._say(f"not published: {explained(result.reason)}")
-        return result
-
-    def _is_news(self, result: PublishResult) -> bool:
-        """Whether a publish that was none is worth a line: not when the restore has told the same reason."""
-        if result.outcome is PublishOutcome.UNCHANGED or self._prepared.store is None:
-            return False
-        return result.reason != self._prepared.restore.reason
+        if result is None:
+            return
+        self._record.add(publish=_together(self._record.start.publish, result))
+        self._owner.tell_publish(result)
 
 
-def _together(before: PublishResult | None, now: PublishResult) -> PublishResult:
+def _together(before: Optional[PublishResult], now: PublishResult) -> PublishResult:
     """Two publishes of one start as one: what the first brought into the store is there, whatever became of the second."""
     if before is None or before.outcome is not PublishOutcome.PUBLISHED:
         return now
@@ -351,8 +322,8 @@ class _Activity:
 
     def __init__(
         self,
-        quiet: QuietProbe | None,
-        opens: OpenWatch | None,
+        quiet: Optional[QuietProbe],
+        opens: Optional[OpenWatch],
         has_entry: Callable[[frozenset[tuple[str, int, int]]], bool],
     ) -> None:
         self._has_entry = has_entry
@@ -360,9 +331,9 @@ class _Activity:
         self._opens = opens
         self._opened = 0
         self._seen = quiet.seen if quiet else frozenset()
-        self._last: float | None = None
+        self._last: Optional[float] = None
 
-    def quiet_since(self) -> float | None:
+    def quiet_since(self) -> Optional[float]:
         """The moment of the last activity when that is long enough ago."""
         if self._quiet is None:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glowplug.core.errors import CODES
-from glowplug.supervise.words import explained
+from glowplug.launch.words import explained
 
 
 @pytest.mark.parametrize(

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable, Optional
 
-from glowplug.core.clock import Deadline
-from glowplug.core.documents.start import Compile, RestoreOutcome, Verdict
-from glowplug.core.errors import GlowplugError
+from glowplug.core.documents.start import Compile, Verdict
 from glowplug.engines.adapter import Entry, Reach, Trace
 from glowplug.observe import new
 from glowplug.observe.verdict import Facts, decide, index_digests
-from glowplug.supervise import ledger
 from glowplug.tree.index import diff, scan
 
 if TYPE_CHECKING:
     from glowplug.engines.adapter import LogReader
+    from glowplug.launch.prepare import Prepared
     from glowplug.observe.opens import OpenWatch
-    from glowplug.supervise.prepare import Prepared
 
-_LOOK_SECONDS = 10.0
+ColdSeconds = Callable[[tuple[Entry, ...]], Optional[float]]
+"""What compiling these entries took when they were made; None where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +26,14 @@ class Conclusion:
 
     verdict: Verdict
     trace: Trace
-    after: new.Tree | None = None
+    after: Optional[new.Tree] = None
     own: tuple[Entry, ...] = ()
     added_support: tuple[str, ...] = ()
 
 
-def conclude(prepared: Prepared, reader: LogReader | None, opens: OpenWatch | None) -> Conclusion:
+def conclude(
+    prepared: Prepared, reader: Optional[LogReader], opens: Optional[OpenWatch], cold_seconds: ColdSeconds
+) -> Conclusion:
     """Look at the tree again and decide. Raises OSError where the cache root has gone."""
     trace = reader.trace() if reader else Trace()
     opened = None
@@ -60,38 +60,8 @@ def conclude(prepared: Prepared, reader: LogReader | None, opens: OpenWatch | No
             disabled=launch.disabled,
             support_before=len(before.support),
             support_added=len(added),
-            cold_seconds=_cold_seconds(prepared, own),
+            cold_seconds=cold_seconds(own) if own else None,
             escaped=prepared.outside.appeared() if prepared.outside else (),
         )
     )
     return Conclusion(verdict, trace, after, own, added)
-
-
-def _cold_seconds(prepared: Prepared, own: tuple[Entry, ...]) -> float | None:
-    """What compiling these entries took when they were made: as this machine remembers, else as their publisher said."""
-    if prepared.root is None or not own:
-        return None
-    known = ledger.load(prepared.root).cold_seconds
-    here = [known[entry.name] for entry in own if entry.name in known]
-    if here:
-        return max(here)
-    if prepared.restore.outcome not in (RestoreOutcome.RESTORED, RestoreOutcome.SKIPPED):
-        return None
-    return _published_seconds(prepared, own)
-
-
-def _published_seconds(prepared: Prepared, own: tuple[Entry, ...]) -> float | None:
-    fingerprint = prepared.fingerprint
-    if prepared.store is None or fingerprint is None or fingerprint.key is None:
-        return None
-    from glowplug.cache.lookup import Found, look_up
-
-    try:
-        found = look_up(prepared.store, fingerprint.key, Deadline.after(_LOOK_SECONDS), guards=fingerprint.guards)
-    except GlowplugError:
-        return None
-    if not isinstance(found, Found):
-        return None
-    names = {entry.name for entry in own}
-    said = [offer.entry.observed.get("compile_ms") for offer in found.offers if offer.entry.name in names]
-    return max((milliseconds / 1000 for milliseconds in said if milliseconds), default=None)

@@ -13,10 +13,9 @@ All arithmetic is done in whole microseconds: documents round to those, and the 
 from __future__ import annotations
 
 import heapq
-import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Optional
 
 from glowplug.core.documents.start import PHASES, Phase
 
@@ -48,9 +47,9 @@ class _Claim:
 def timeline(
     trace: Trace,
     *,
-    restore_seconds: float | None,
-    process_seconds: float | None,
-    ready_seconds: float | None,
+    restore_seconds: Optional[float],
+    process_seconds: Optional[float],
+    ready_seconds: Optional[float],
     source: str,
 ) -> tuple[Phase, ...]:
     """The phases of a start, in order, without overlap; their sum is `ready_seconds`.
@@ -78,7 +77,7 @@ def timeline(
     return tuple(_phases(_owned(claims, end), trace.weights_bytes))
 
 
-def _micro(seconds: float | None) -> int | None:
+def _micro(seconds: Optional[float]) -> Optional[int]:
     """Whole microseconds; None for what is unknown or is no duration."""
     if seconds is None or not math.isfinite(seconds) or not 0 <= seconds <= _LONGEST:
         return None
@@ -112,7 +111,7 @@ def _owned(claims: list[_Claim], end: int) -> Iterator[_Claim]:
     waiting = sorted(enumerate(claims), key=lambda item: item[1].start, reverse=True)
     active: list[tuple[int, int, int, _Claim]] = []
     moments = sorted({0, end} | {moment for claim in claims for moment in (claim.start, claim.end) if 0 < moment < end})
-    for moment, following in itertools.pairwise(moments):
+    for moment, following in zip(moments, moments[1:]):
         while waiting and waiting[-1][1].start <= moment:
             place, claim = waiting.pop()
             heapq.heappush(active, (-claim.start, claim.end, -place, claim))
@@ -122,7 +121,7 @@ def _owned(claims: list[_Claim], end: int) -> Iterator[_Claim]:
         yield _Claim(moment, following, owner.name, owner.source)
 
 
-def _phases(pieces: Iterable[_Claim], weights_bytes: int | None) -> Iterator[Phase]:
+def _phases(pieces: Iterable[_Claim], weights_bytes: Optional[int]) -> Iterator[Phase]:
     """Pieces as phases, neighbours of one name joined; the bytes belong to the longest stretch of weights."""
     joined: list[_Claim] = []
     for piece in pieces:
