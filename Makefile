@@ -40,7 +40,8 @@ kube: environment ## Kubernetes' API server and etcd, built by Go into the same 
 cluster: environment ## what real Kubernetes nodes need: as root system packages, and commands built by Go; minutes, once
 	@$(RUN) -m dev.prepare cluster
 
-cluster-up: cluster ## as root: a cluster of two real nodes and an S3 server; what a shell needs to use it is printed last
+cluster-up: environment ## as root: a cluster of two real nodes and an S3 server; on stdout what a shell needs to use it
+	@$(RUN) -m dev.prepare cluster >&2
 	@$(RUN) -m lab.cluster up
 
 cluster-down: environment ## end the cluster of `make cluster-up`, and remove what a killed test run left of its own
