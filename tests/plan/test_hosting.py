@@ -8,7 +8,7 @@ import pytest
 
 from glowplug.catalog.allocatable import for_workloads
 from glowplug.catalog.instances import instance
-from glowplug.plan import hosting
+from glowplug.plan import auto, hosting
 from glowplug.plan.hosting import Reading, Streamer
 from tests.plan.known import on, plan
 
@@ -26,12 +26,13 @@ READING: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("version", "changes", "size"),
     [
-        ("0.17.1", {}, 40e9),  # one limit for the node
-        ("0.17.1", {"distributed": True}, 40e9),
+        ("0.17.1", {}, 160e9),  # one limit for each process
+        ("0.17.1", {"distributed": True}, 40e9),  # one for all that share the reading
         ("0.17.1", {"weights_bytes": 8e9, "distributed": True}, 8e9),  # no more than there is to read
         ("0.17.1", {"weights_bytes": 8e9}, 32e9),  # each rank reads all of it
-        ("0.17.1", {"memory_limit": 10e9}, 10e9),
-        ("0.16.1", {}, 160e9),  # one limit for each process
+        ("0.17.1", {"memory_limit": 10e9}, 40e9),
+        ("0.17.1", {"memory_limit": 10e9, "distributed": True}, 10e9),
+        ("0.16.1", {}, 160e9),
         ("0.16.1", {"memory_limit": 10e9}, 40e9),
         ("0.16.1", {"distributed": True}, 100e9),  # the limit is ignored when ranks share the reading
         ("0.16.1", {"distributed": True, "memory_limit": 10e9}, 100e9),
@@ -75,6 +76,14 @@ def test_pods_share_a_node() -> None:
     alone, eight = plan(16, "g6.48xlarge", tensor_parallel_size=8), plan(16, "g6.48xlarge", tensor_parallel_size=1)
     assert alone.resources.host_memory_bytes <= 768 * GIB * 0.9
     assert eight.resources.host_memory_bytes <= 768 * GIB * 0.9 / 8
+
+
+def test_ranks_that_read_alone_have_the_whole_limit_each() -> None:
+    clients = {sharing: auto.useful_clients(200e9, sharing, 512 * MIB, Streamer("0.17.1")) for sharing in (1, 4)}
+    assert clients == {1: 18 * 4, 4: 18}
+    assert Reading(**READING).has_one_limit(Streamer("0.17.1")) is False
+    assert Reading(**{**READING, "distributed": True}).has_one_limit(Streamer("0.16.1")) is False
+    assert Reading(**{**READING, "distributed": True}).has_one_limit(Streamer("0.17.1")) is True
 
 
 def test_more_ranks_share_the_rings_limit() -> None:

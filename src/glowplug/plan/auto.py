@@ -65,8 +65,9 @@ def streaming(request: Request, machine: Machine, ranks: int, pods: int, loader:
     distributed = _distributed(request, machine, ranks, loader, notes)
     rank_bytes = request.model.weights_bytes / (ranks if distributed else 1)
     chunk = _chunk(request, machine, rank_bytes, streamer, notes)
-    wanted, why, source = _clients(machine, ranks, rank_bytes, chunk, streamer)
-    reading = Reading(request.model.weights_bytes, ranks, distributed, chunk, wanted)
+    load = Reading(request.model.weights_bytes, ranks, distributed, chunk, 1)
+    wanted, why, source = _clients(machine, load, streamer)
+    reading = _with(load, clients=wanted)
     reading, why = _held(reading, request, machine, pods, streamer, why, notes)
     notes.reason("concurrency", reading.clients, why, source)
     extra = extra_config(reading.clients, distributed=distributed)
@@ -203,8 +204,9 @@ def _chunk(request: Request, machine: Machine, rank_bytes: float, streamer: Stre
     return chunk
 
 
-def _clients(machine: Machine, ranks: int, rank_bytes: float, chunk: int, streamer: Streamer) -> tuple[int, str, str]:
+def _clients(machine: Machine, load: Reading, streamer: Streamer) -> tuple[int, str, str]:
     """How many clients of one rank gain something."""
+    ranks = load.ranks
     gbps = None if machine.network_bps is None else machine.network_bps / 1e9
     least = int(fact("streamer.concurrency").value)
     fast = machine.network_bps is not None and machine.network_bps >= assumed("network.fast_bits_per_second").value
@@ -220,7 +222,8 @@ def _clients(machine: Machine, ranks: int, rank_bytes: float, chunk: int, stream
     clients = max(least, math.ceil(node / ranks))
     if ranks > 1:
         why += f", shared by {ranks} ranks (eight each at least)"
-    useful = useful_clients(rank_bytes, ranks, chunk, streamer)
+    sharing = ranks if load.has_one_limit(streamer) else 1
+    useful = useful_clients(load.rank_bytes, sharing, load.chunk_bytes, streamer)
     if useful < clients:
         clients = useful
         if streamer.rings:
@@ -234,7 +237,7 @@ def _clients(machine: Machine, ranks: int, rank_bytes: float, chunk: int, stream
 
 def useful_clients(
     rank_bytes: float,
-    ranks: int,
+    sharing: int,
     chunk: int,
     streamer: Streamer,
     *,
@@ -243,14 +246,15 @@ def useful_clients(
 ) -> int:
     """How many reads a rank can have in flight: more clients gain nothing.
 
-    `rank_bytes` is what one rank reads (infinite: at most, whatever the model). `memory_limit` and `rings` are what
+    `rank_bytes` is what one rank reads (infinite: at most, whatever the model). `sharing` is how many ranks have one memory limit
+    together (`Reading.has_one_limit`). `memory_limit` and `rings` are what
     RUNAI_STREAMER_MEMORY_LIMIT and RUNAI_STREAMER_RING_BUFFERS say, None for the defaults.
     """
     if not streamer.rings:
         return max(1, math.ceil(rank_bytes / chunk))
     buffers = int(fact("streamer.ring_buffers").value) if rings is None else max(1, rings)
     limit = streamer.memory_limit if memory_limit is None else memory_limit
-    buffer = min(limit / ranks, rank_bytes) / buffers
+    buffer = min(limit / sharing, rank_bytes) / buffers
     return buffers * max(1, int(buffer // chunk))
 
 
@@ -295,8 +299,9 @@ def _fewer(reading: Reading, streamer: Streamer, budget: float) -> Reading:
 def _limited(reading: Reading, request: Request, streamer: Streamer, budget: float) -> Reading:
     """Half of what is left for the ring, the rest for the clients; never below the largest tensor of each rank."""
     left = max(0.0, budget - hosting.base_bytes(reading.ranks)) / 2
-    processes = 1 if streamer.rings else reading.ranks
-    floor = max(_SMALLEST_LIMIT, request.model.largest_tensor_bytes or 0) * (reading.ranks if streamer.rings else 1)
+    one = reading.has_one_limit(streamer)
+    processes = 1 if one else reading.ranks
+    floor = max(_SMALLEST_LIMIT, request.model.largest_tensor_bytes or 0) * (reading.ranks if one else 1)
     return _with(reading, memory_limit=float(int(min(streamer.memory_limit, max(floor, left / processes)))))
 
 

@@ -39,7 +39,7 @@ class Streamer:
 
     @property
     def rings(self) -> bool:
-        """Whether it reads through a ring of buffers that all ranks of a node share."""
+        """Whether each process reads through a ring of buffers, and ranks that share the reading share one limit for them."""
         return self.at_least(RING_SINCE)
 
     def unlimited(self, *, distributed: bool) -> bool:
@@ -50,7 +50,7 @@ class Streamer:
 
     @property
     def memory_limit(self) -> float:
-        """Its default limit in bytes, of the node or of one process (`rings`)."""
+        """Its default limit in bytes, of the node or of one process (`Reading.has_one_limit`)."""
         return fact("streamer.memory_limit_bytes").value if self.at_least(_FORTY_GB_SINCE) else _TWENTY_GB[1]
 
 
@@ -70,6 +70,11 @@ class Reading:
         """What one rank reads."""
         return self.weights_bytes / self.ranks if self.distributed else self.weights_bytes
 
+    def has_one_limit(self, streamer: Streamer) -> bool:
+        """Whether the memory limit is that of all ranks together. Only the reading that ranks share divides it among them
+        (`rank_memory_limit` in distributed_streamer.py, from 0.17.0 on); a process that reads alone takes it whole."""
+        return self.distributed and streamer.rings
+
 
 def ring_bytes(reading: Reading, streamer: Streamer) -> float:
     """Host memory of the streamer's own buffers, all ranks together."""
@@ -77,7 +82,7 @@ def ring_bytes(reading: Reading, streamer: Streamer) -> float:
     if streamer.unlimited(distributed=reading.distributed):
         return everything
     limit = streamer.memory_limit if reading.memory_limit is None else reading.memory_limit
-    return min(everything, limit if streamer.rings else limit * reading.ranks)
+    return min(everything, limit if reading.has_one_limit(streamer) else limit * reading.ranks)
 
 
 def window_bytes(chunk_bytes: int, streamer: Streamer) -> float:

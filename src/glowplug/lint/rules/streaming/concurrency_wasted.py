@@ -6,7 +6,7 @@ the image's tag): from 0.17.0 on the ring's 18 buffers, before that the chunks o
 model only what holds for any model is found.
 
 ## Why is this bad
-Streamer 0.17 reads through a ring of 18 buffers that share 40 GB; a chunk of 4 GiB is larger than a buffer, so that
+Streamer 0.17 reads through a ring of 18 buffers that share at most 40 GB; a chunk of 4 GiB is larger than a buffer, so that
 18 clients are busy and the others wait. *Measured*: with rings of 1, 2 and 4 buffers and concurrency 32, chunks of
 4 GiB kept 3, 4 and 6 clients busy. Each client still costs up to 2 GiB of host memory and 25 connections.
 

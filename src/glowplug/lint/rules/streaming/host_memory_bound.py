@@ -8,8 +8,9 @@ counted: it is a bound, and seldom reached.
 
 ## Why is this bad
 The kernel kills the engine in the middle of the load, with OOMKilled and no line in its log, and the pod starts
-again from the first byte. The streamer's default is 40 GB of buffers a node; 0.15.0 to 0.16.1 with `distributed`
-ignore any limit and hold the whole model; each client may take up to 2 GiB more.
+again from the first byte. The streamer's default is 40 GB of buffers a process, or all ranks together
+from 0.17.0 on with `distributed`; 0.15.0 to 0.16.1 with `distributed` ignore any limit and hold the whole model;
+each client may take up to 2 GiB more.
 
 ## Example
 ```yaml

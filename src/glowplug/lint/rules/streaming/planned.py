@@ -53,8 +53,8 @@ def useful_clients(stream: Stream) -> int | None:
     limit, rings = _limit(stream), _rings(stream)
     if limit is None or rings is None or (math.isinf(limit) and math.isinf(rank_bytes)):
         return None
-    ranks = (stream.ranks or 1) if stream.distributed else 1
-    return auto.useful_clients(rank_bytes, ranks, chunk, streamer, memory_limit=limit, rings=rings)
+    sharing = (stream.ranks or 1) if stream.distributed else 1
+    return auto.useful_clients(rank_bytes, sharing, chunk, streamer, memory_limit=limit, rings=rings)
 
 
 def reading(stream: Stream, clients: int) -> Reading | None:
