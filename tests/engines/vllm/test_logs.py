@@ -75,6 +75,13 @@ def test_recorded_rejection() -> None:
     assert found.loaded == ()
 
 
+def test_the_recorded_rejection_is_of_compilation_mode_2() -> None:
+    """docs/engines.md says so: mode 1 never comes to AOT."""
+    text = (LOGS / "0.32.0-stock-aot-hit.log").read_text()
+    assert "'mode': <CompilationMode.DYNAMO_TRACE_ONCE: 2>" in text
+    assert "'VLLM_USE_AOT_COMPILE'" not in text
+
+
 def test_0_10_hit_of_two_ranks() -> None:
     found = trace("0.10.2-hit-tp2")
     assert found.engine_version == "0.10.2"
