@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.lint.checking import fixed, found
+from tests.lint.checking import fixed, fixed_all, found
 from tests.lint.compile.manifests import MOUNT, NVME, ROOT, cached, host
 from tests.lint.compile.tables import Fires, Silent, name_of
 
 RULE = name_of(__file__)
 
 
-def _two(*, one: str = NVME, other: str = NVME, mount: str = MOUNT, **more: str) -> str:
+def _two(*, one: str = NVME, other: str = NVME, mount: str = MOUNT, **more: Any) -> str:
     return cached(one, name="llama", mount=mount, **more) + "---\n" + cached(other, name="qwen", mount=mount)
 
 
@@ -78,6 +80,33 @@ def test_it_is_silent(case: Silent) -> None:
 def test_workloads_of_several_files_count_as_well() -> None:
     findings = found(RULE, cached(name="llama"), cached(name="qwen"))
     assert [one.file for one in findings] == ["1.yaml", "2.yaml"]
+
+
+def test_one_object_in_two_files_is_one_workload() -> None:
+    """An overlay beside its base, or a copy: nothing is shared, and nothing is moved, round after round."""
+    assert found(RULE, cached(name="llama"), cached(name="llama")) == []
+    first, second, third = found(RULE, cached(name="llama"), cached(name="llama"), cached(name="qwen"))
+    assert "Deployment default/qwen as well" in first.message
+    assert "Deployment default/qwen as well" in second.message
+    assert "Deployment default/llama as well" in third.message
+    texts = fixed_all(RULE, [cached(name="llama"), cached(name="llama"), cached(name="qwen")], unsafe=True)
+    assert [text.count("/compile-cache/llama,") for text in texts] == [1, 1, 0]
+
+
+def test_objects_of_two_groups_or_namespaces_are_two_workloads() -> None:
+    elsewhere = cached(name="llama").replace("namespace: default", "namespace: other")
+    assert len(found(RULE, cached(name="llama"), elsewhere)) == 2
+    other = cached(name="llama").replace("apps/v1", "apps.example.com/v1")
+    assert len(found(RULE, cached(name="llama"), other)) == 2
+    newer = cached(name="llama").replace("apps/v1", "apps/v2")
+    assert found(RULE, cached(name="llama"), newer) == []
+
+
+def test_what_has_the_workloads_name_already_is_not_moved_again() -> None:
+    text = _two(one=host("/mnt/k8s-disks/0/llama"), other=host("/mnt/k8s-disks/0/llama"))
+    assert fixed(RULE, text, unsafe=True) == _two(
+        one=host("/mnt/k8s-disks/0/llama"), other=host("/mnt/k8s-disks/0/llama/qwen")
+    )
 
 
 def test_the_unsafe_fix_gives_each_a_directory_of_its_own() -> None:

@@ -4,7 +4,7 @@
 
 Finds workloads of the input whose compile cache is the same hostPath, or the same PersistentVolumeClaim, mounted writable. Silent
 for workloads whose node selectors exclude each other, and for the pods of one workload, which the AWS guide lets share a
-directory.
+directory. Documents of one kind, name and namespace are one workload, in however many files it stands.
 
 ## Why is this bad
 
@@ -149,8 +149,8 @@ spec:
 ## Fix safety
 
 Unsafe: each hostPath gets a directory of its own below the shared one, named after its workload. What is cached there is compiled
-once more, and an agent of glowplug's shared mode fills the common directory only. No fix for claims. `glowplug inject` gives each
-pod its own copy.
+once more, and an agent of glowplug's shared mode fills the common directory only. No fix for claims, nor where the directory
+has the workload's name already. `glowplug inject` gives each pod its own copy.
 
 ## Source
 
@@ -171,7 +171,7 @@ from glowplug.lint.rules.compile.off import compiling_off
 from glowplug.manifests.edit import Replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Hashable, Iterator, Mapping
 
     from glowplug.lint.view import Manifests, Mount, Workload
     from glowplug.manifests.values import Value
@@ -189,7 +189,7 @@ def _check(manifests: Manifests) -> Iterator[Problem]:
             if where:
                 writers[where].append(_Writer(workload, mount, _selector(workload) if where[0] == _HOST_PATH else ()))
     for found in writers.values():
-        if len(found) > 1:
+        if len({one.identity for one in found}) > 1:
             yield from _problems(found)
 
 
@@ -204,6 +204,12 @@ class _Writer:
     @property
     def title(self) -> str:
         return self.workload.object.title
+
+    @property
+    def identity(self) -> Hashable:
+        """What the workload is to Kubernetes: the same object can stand in several files (overlays, a copy with a comment)."""
+        whole = self.workload.object
+        return (whole.group, whole.title) if whole.name else id(whole)
 
 
 def _where(workload: Workload, mount: Mount) -> tuple[str, ...]:
@@ -227,12 +233,14 @@ def _problems(writers: list[_Writer]) -> Iterator[Problem]:
     for one in writers:
         alike[one.selector].append(one)
     for selector, group in alike.items():
-        near = [others for other, others in alike.items() if not _apart(dict(selector), dict(other))]
-        number = sum(map(len, near)) - 1
-        for one in group:
-            others = (other.title for others in near for other in others if other.workload is not one.workload)
-            if number:
-                yield from _problem(one, list(itertools.islice(others, _SHOWN)), number)
+        near: dict[Hashable, str] = {}
+        for other, others in alike.items():
+            if not _apart(dict(selector), dict(other)):
+                near.update((one.identity, one.title) for one in others)
+        if len(near) > 1:
+            for one in group:
+                others_ = (title for identity, title in near.items() if identity != one.identity)
+                yield from _problem(one, list(itertools.islice(others_, _SHOWN)), len(near) - 1)
 
 
 def _problem(writer: _Writer, others: list[str], number: int) -> Iterator[Problem]:
@@ -262,9 +270,10 @@ def _apart(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
 
 def _fix(writer: _Writer, at: Value) -> Fix | None:
     name = writer.workload.object.name
-    if not writer.mount.host_path or not name:
+    path = at.text.rstrip("/")
+    if not writer.mount.host_path or not name or path.endswith(f"/{name}"):
         return None
-    to = f"{at.text.rstrip('/')}/{name}"
+    to = f"{path}/{name}"
     return Fix(f"move it to {to}", (Replace(at, to),), safe=False)
 
 
