@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import pytest
 
 from glowplug.core.errors import BadInputError
+from glowplug.lint import objects
 from glowplug.lint.rule import Problem, Rule
-from glowplug.lint.run import Options, Report, lint
-from glowplug.lint.view import Workload
+from glowplug.lint.run import Options, Report, judge, lint
+from glowplug.lint.view import Manifests, Node, Workload
 from glowplug.manifests.source import Source
 from tests.lint import samples
 from tests.lint.samples import DEPLOYMENT, POOL
@@ -99,14 +101,66 @@ def test_an_annotation_with_a_reason_ignores(
 
 
 def test_an_annotation_for_a_rule_that_was_not_asked_is_no_mistake() -> None:
-    text = DEPLOYMENT.replace(*(part.format("eager-mode", "meant") for part in ON_OBJECT))
+    text = DEPLOYMENT.replace(ON_OBJECT[0], ON_OBJECT[1].format("eager-mode", "meant"))
     assert not _run(text, rules=(samples.OLD,)).notes
 
 
 def test_annotations_of_other_objects_ignore_nothing() -> None:
-    text = DEPLOYMENT.replace(*(part.format("eager", "meant") for part in ON_OBJECT))
+    text = DEPLOYMENT.replace(ON_OBJECT[0], ON_OBJECT[1].format("eager", "meant"))
     report = _run(text, DEPLOYMENT, rules=(samples.EAGER,))
     assert [one.file for one in report.findings] == ["2.yaml"]
+
+
+DAEMON = """\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  template:
+    metadata: {annotations: {ignore.glowplug.dev/hosts: meant}}
+    spec:
+      containers: [{name: agent, image: "agent:1"}]
+      volumes: [{name: disk, hostPath: {path: /mnt}}]
+"""
+
+
+def _hosts(manifests: Manifests) -> Iterator[Problem]:
+    """Of every object, its name and what its pods mount of the node."""
+    for one in manifests.objects:
+        yield Problem(one.value.get("metadata", "name") or one.value, "a name")
+        path = one.value.get("spec", "template", "spec", "volumes", 0, "hostPath", "path")
+        if path is not None:
+            yield Problem(path, "a path")
+
+
+def test_an_annotation_of_a_pod_template_counts_for_all_that_lies_in_the_pod() -> None:
+    hosts = dataclasses.replace(samples.MAPS, name="hosts", everything=_hosts)
+    report = _run(DAEMON, rules=(hosts,))
+    assert ([one.message for one in report.findings], report.ignored, report.notes) == (["a name"], 1, ())
+    both = (
+        DAEMON + "---\n" + DAEMON.replace("name: agent}\n", "name: other}\n", 1).replace("hosts: meant", "map: meant")
+    )
+    assert [one.object for one in _run(both, rules=(hosts, samples.MAPS)).findings if one.message == "a path"] == [
+        "DaemonSet other"
+    ]
+
+
+def test_findings_of_a_rule_about_nodes_are_ignored_by_the_pod_that_they_lie_in() -> None:
+    manifests = objects.read([Source("1.yaml", POOL + "---\n" + DAEMON)])
+    path = manifests.of_kind("DaemonSet")[0].value.get("spec", "template", "spec", "volumes", 0, "hostPath", "path")
+    assert path is not None
+
+    def nodes(_: Node) -> Iterator[Problem]:
+        yield Problem(path, "a path")
+
+    report = judge(manifests, (dataclasses.replace(samples.POOLS, name="hosts", node=nodes),))
+    assert (report.findings, report.ignored) == ((), 1)
+
+
+def test_mistakes_in_annotations_of_any_pod_are_told() -> None:
+    [note] = _run(DAEMON.replace("hosts: meant", "pool: "), rules=(samples.POOLS,)).notes
+    assert note.startswith("1.yaml:6:")
+    assert "without a reason" in note
 
 
 def test_node_pools_and_everything_else_can_be_ignored_too() -> None:

@@ -1,7 +1,7 @@
 """Findings that somebody has decided to live with: the annotation `ignore.glowplug.dev/<rule>: "reason"`.
 
-It stands on the object, or on its pod template for what concerns the pods. It counts only with a reason, since a bare switch is
-what nobody dares to remove later; one without a reason, or for a rule that there is not, is told.
+It stands on the object, or on its pod template for what concerns or lies in the pods. It counts only with a reason, since a bare
+switch is what nobody dares to remove later; one without a reason, or for a rule that there is not, is told.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from glowplug.core.printable import one_line
+from glowplug.lint import objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,9 +44,7 @@ class Ignored:
 
 def mistakes(manifests: Manifests, names: Mapping[str, object], nearest: Callable[[str], str]) -> Iterator[str]:
     """A line for each annotation that ignores nothing: without a reason, or for a rule that is not in `names`."""
-    values = [each.value for each in manifests.objects]
-    values += [workload.template for workload in manifests.workloads if workload.template is not workload.object.value]
-    for value in values:
+    for value in (one for each in manifests.objects for one in (each.value, *objects.templates(each))):
         for rule, key, reason in _annotations(value):
             where = "{}:{}:{}".format(key.source.name, *key.source.position(key.span.start))
             name = one_line(rule[:80])

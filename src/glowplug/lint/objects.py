@@ -139,6 +139,11 @@ def _is_empty_list(value: Value) -> bool:
     return pods.text_of(value.get("kind")).endswith("List") and value.get("items") is not None
 
 
+def templates(one: Object) -> list[Value]:
+    """Where the annotations of an object's pods stand, beside its own."""
+    return [pod.template for pod in _pods(one) if pod.template is not one.value]
+
+
 def _pods(one: Object) -> Iterator[_Pod]:
     given = tuple(_given(one))
     for path in _BARE.get(one.kind, ()):

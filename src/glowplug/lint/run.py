@@ -70,7 +70,9 @@ def judge(manifests: Manifests, rules: Sequence[Rule]) -> Report:
                 at = problem.at if isinstance(problem.at, Place) else problem.at.place
                 owner = concerned or owners.at(at)
                 annotated = values or ((owner.value,) if owner else ())
-                if ignored.reason(rule.name, annotated):
+                if ignored.reason(rule.name, annotated) or (
+                    rule.workload is None and ignored.reason(rule.name, owners.templates_at(at))
+                ):
                     hidden += 1
                     continue
                 finding = _finding(rule, problem, at, owner)
@@ -145,6 +147,17 @@ class _Owners:
         before = bisect.bisect_right(starts, place.span.start)
         found = objects_[before - 1] if before else None
         return found if found and place.span.end <= found.value.span.end else None
+
+    def templates_at(self, place: Place) -> list[Value]:
+        """The pod templates that the place lies in."""
+        found = self.at(place)
+        if found is None:
+            return []
+        return [
+            one
+            for one in objects.templates(found)
+            if one.span.start <= place.span.start and place.span.end <= one.span.end
+        ]
 
     def _sorted(self) -> dict[int, tuple[list[int], list[Object]]]:
         grouped: dict[int, list[Object]] = {}
