@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 OUTBOX: Final = "outbox"
 """The reason of a publish that was handed to the agent."""
+_DOUBTFUL: Final = frozenset(("integrity", "blob_missing"))
 _UNKEPT: Final[Mapping[Compile, str]] = {
     Compile.DISABLED: "compile_disabled",
     Compile.UNKNOWN: "verdict_unknown",
@@ -147,7 +148,9 @@ class NodeOwner:
             held = self._held(fingerprint.key)
             if held is not None and held.blocked:
                 return PublishResult(PublishOutcome.SKIPPED, "key_blocked")
-            parts = _new_parts(conclusion, held, fingerprint.guards)
+            # What could not be had from the node whole is handed over as new; the agent knows what the store has.
+            doubt = self._prepared.restore.reason in _DOUBTFUL
+            parts = _new_parts(conclusion, None if doubt else held, fingerprint.guards)
             sealed = sum(self._seal(outbox, part, fingerprint.key, start.id, ready_seconds, deadline) for part in parts)
         except (GlowplugError, OSError) as error:
             reason = reason_of(error)
