@@ -77,6 +77,18 @@ def test_the_agent_gets_what_the_pod_put(
     assert not diff(scan(tree, select=found.files.__contains__), found).rewritten
 
 
+def test_the_agent_may_read_it_whatever_the_engines_umask_is(
+    mount: Path, part: OutboxPart, tree: Path, soon: Deadline
+) -> None:
+    before = os.umask(0o077)
+    try:
+        Outbox(mount).put_part(START, part, tree, files_of(tree), deadline=soon)
+        Outbox(mount).put_start_bytes(START, b"{}")
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in mount.iterdir()} == {0o644}
+
+
 def test_further_archives_get_further_numbers(mount: Path, part: OutboxPart, tree: Path, soon: Deadline) -> None:
     box = Outbox(mount)
     for start in (START, START, "other"):

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _PACKINGS: Final = 3
 _PAUSE_SECONDS: Final = 0.5
+_MODE: Final = 0o644
+"""Whatever the engine's umask is: an agent that may not do everything has to read it."""
 _UNLOCKED_SECONDS: Final = 60
 _MOST_NAMES: Final = 10_000
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -201,10 +203,11 @@ def _ours() -> Iterator[None]:
 def _locked(path: Path) -> Iterator[BinaryIO]:
     """A file that takes the place of `path` when the block ends well; its lock tells a sweep that somebody is at it."""
     temporary = path.with_name(f"{atomic.TEMPORARY_PREFIX}{randomness.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _MODE)
     try:
         with os.fdopen(descriptor, "wb") as handle:
             with contextlib.suppress(OSError):
+                os.fchmod(descriptor, _MODE)
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield handle
             handle.flush()
