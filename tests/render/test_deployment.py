@@ -94,7 +94,7 @@ def test_every_tuned_value_has_its_reason_above_it() -> None:
         "- name: RUNAI_STREAMER_CHUNK_BYTESIZE": "# the chunk that was best",
         "- --model-loader-extra-config=": "# concurrency: one client for each chunk; distributed: the ranks share the reading",
         'cpu: "47"': "# more.",
-        "startupProbe:": "# everything compiled). Too short a probe kills every cold start.",
+        "startupProbe:": "# speed, everything compiled). Too short a probe kills every cold start.",
     }.items():
         place = next(number for number, line in enumerate(lines) if line.startswith(value))
         assert lines[place - 1] == reason
@@ -198,10 +198,10 @@ def test_too_little_memory_is_said() -> None:
 def test_a_cold_start_has_time(seconds: float) -> None:
     plan = replace(AUTO, estimate=Estimate("nat", 5.0, 1.0, seconds, 1.0, 0.0))
     probe = container(plan)["startupProbe"]
-    allowed = probe["periodSeconds"] * probe["failureThreshold"]
+    allowed = probe["periodSeconds"] * (probe["failureThreshold"] - 1)
     assert allowed >= 1.5 * budget.cold_seconds(plan)
     assert budget.cold_seconds(plan) > 2 * seconds
-    assert allowed >= 630
+    assert allowed >= 620, "the guide's 30 s and 60 times 10 s, whose last failure may come after 620 s"
     assert deployment(plan)["spec"]["progressDeadlineSeconds"] > allowed
 
 

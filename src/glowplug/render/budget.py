@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 GIB: Final = 1 << 30
 _MARGIN: Final = 1.5
 _SLOWER_THAN_BEST: Final = 2
+_GUIDE_PERIOD: Final = 10
 _MILLI: Final = 1000
 _SHM_PER_RANK_GIB: Final = 2
 
@@ -40,8 +41,25 @@ def copy_seconds(plan: Plan) -> int:
 
 
 def startup_seconds(plan: Plan) -> int:
-    """What the startup probe allows."""
+    """What a start that no probe watches is given."""
     return math.ceil(max(_MARGIN * cold_seconds(plan), fact("guide.startup_probe_seconds").value))
+
+
+def undisturbed_seconds(plan: Plan) -> int:
+    """For how long no startup probe may end the start. The guide's own, 30 s and 60 times 10 s, does at 620 s."""
+    guide = fact("guide.startup_probe_seconds").value - _GUIDE_PERIOD
+    return math.ceil(max(_MARGIN * cold_seconds(plan), guide))
+
+
+def earliest_end(delay: int, period: int, failures: int) -> int:
+    """Seconds of the container after which a probe may end it. kubelet asks first at some moment of the period that follows the
+    delay, and then every period; so the last failure comes one period before `delay + period * failures`, at the earliest."""
+    return delay + period * (failures - 1)
+
+
+def failures(seconds: float, period: int, delay: int = 0) -> int:
+    """How many failures end a start, so that none can before these seconds."""
+    return max(1, math.ceil((seconds - delay) / period) + 1)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ _MAY_NOT_COMPILE: Final = ("enforce-eager", "compilation-config", "optimization-
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of a cold start, at least, with the parts that were counted in words; `startup` is what `render` would allow."""
+    """Seconds of a cold start, at least, with the parts that were counted in words; `startup` is for how long `render` would let
+    no probe end it."""
 
     seconds: float
     words: str
@@ -127,7 +128,7 @@ def _plan(weights: int, engine: str, version: str, gpus: int, machine: Instance)
             plan = decide(request)
         except GlowplugError:  # an engine that is not planned for
             return None
-        found.append((budget.cold_seconds(plan), budget.startup_seconds(plan)))
+        found.append((budget.cold_seconds(plan), budget.undisturbed_seconds(plan)))
     return min(seconds for seconds, _ in found), max(startup for _, startup in found)
 
 
@@ -137,7 +138,7 @@ def _fastest(able: list[Instance]) -> Instance:
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a probe gives a start before the container is ended, in seconds, with its parts."""
+    """What a probe gives a start before kubelet may end the container, in seconds, with its parts."""
 
     seconds: int
     delay: int
@@ -148,7 +149,7 @@ class Allowed:
     def written(self) -> str:
         """As a person counts it."""
         delay = f"{self.delay} s + " if self.delay else ""
-        return f"{delay}{self.failures} × {self.period} s"
+        return f"{delay}{self.failures - 1} × {self.period} s"
 
 
 def allowed(probe: Value) -> Allowed | None:
@@ -160,7 +161,7 @@ def allowed(probe: Value) -> Allowed | None:
     delay, period, failures = numbers
     if delay is None or not period or not failures:
         return None
-    return Allowed(delay + period * failures, delay, period, failures)
+    return Allowed(budget.earliest_end(delay, period, failures), delay, period, failures)
 
 
 def _number(probe: Value, name: str, default: int) -> int | None:

@@ -2,9 +2,10 @@
 
 ## What it does
 Looks at engines with a livenessProbe and no startupProbe, and adds up what the liveness probe allows from the start
-of the container, `initialDelaySeconds + periodSeconds × failureThreshold`. It speaks where that is less than the
-cold start that `glowplug plan` estimates. What is not known makes the estimate smaller: without a size of the
-weights it is 140 s, and 60 s where it is not certain that anything is compiled.
+of the container until its last failure, `initialDelaySeconds + periodSeconds × (failureThreshold − 1)`: kubelet asks
+first somewhere in the period after the delay, and then every period. It speaks where that is less than the cold start
+that `glowplug plan` estimates. What is not known makes the estimate smaller: without a size of the weights it is
+140 s, and 60 s where it is not certain that anything is compiled.
 
 It looks at probes that the engine itself answers (HTTP or TCP on its port), on pods that ask for a GPU.
 
@@ -79,22 +80,23 @@ spec:
 ```
 
 ## Fix safety
-A startupProbe is added that asks what the liveness probe asks, for as long as `glowplug render` would allow (630 s
-at least). Safe: the liveness probe begins when it has passed, and nothing else changes.
+A startupProbe is added that asks what the liveness probe asks, for as long as `glowplug render` would allow (620 s
+at least, as the AWS guide's). Safe: the liveness probe begins when it has passed, and nothing else changes.
 
 ## Source
-Kubernetes, Configure Liveness, Readiness and Startup Probes ("protect slow starting containers"); the AWS guide
+Kubernetes, Configure Liveness, Readiness and Startup Probes ("protect slow starting containers"), and kubelet's
+`pkg/kubelet/prober/worker.go`; the AWS guide
 "Accelerate model loading on Amazon EKS", whose Deployment has a startup probe and no liveness probe.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
 from glowplug.lint.rules.kubernetes import cold, parallel
 from glowplug.manifests.edit import Put
+from glowplug.render import budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +124,7 @@ def _check(workload: Workload) -> Iterator[Problem]:
         return
     yield Problem(
         container.key("livenessProbe") or probe,
-        f"the liveness probe ends the container after {allowed.seconds} s ({allowed.written}), and a cold start takes about "
+        f"the liveness probe may end the container after {allowed.seconds} s ({allowed.written}), and a cold start takes about "
         f"{estimate.seconds:.0f} s ({estimate.words}); no startup probe holds it back",
         "add a startupProbe that asks the same and allows a cold start",
         Fix(
@@ -136,7 +138,7 @@ def _startup(probe: Value, seconds: int) -> dict[str, Any]:
     asked = {name: found.data for name in _ASKED if (found := probe.get(name)) is not None}
     timeout = probe.get("timeoutSeconds")
     more = {"timeoutSeconds": timeout.data} if timeout is not None else {}
-    return {**asked, "periodSeconds": _PERIOD, **more, "failureThreshold": math.ceil(seconds / _PERIOD)}
+    return {**asked, "periodSeconds": _PERIOD, **more, "failureThreshold": budget.failures(seconds, _PERIOD)}
 
 
 def _after(container: Value) -> str:
