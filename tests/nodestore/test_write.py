@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -184,18 +185,50 @@ class TestRoom:
         assert write.usage(tmp_path / "absent") == []
 
 
+def _agent(root: Path, tmp_path: Path) -> subprocess.Popen[str]:
+    """An agent that adds one key with the contents of `salt0` and `salt1` in turn, for ever."""
+    return subprocess.Popen(
+        [sys.executable, _ADDING, root, tmp_path / "salt0", tmp_path / "salt1"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={"PYTHONPATH": f"{_REPOSITORY}:{_REPOSITORY / 'src'}", "PATH": os.environ["PATH"]},
+    )
+
+
+@pytest.mark.slow
+def test_pods_that_restore_while_the_agent_replaces_get_one_content_whole(root: Path, key: Key, tmp_path: Path) -> None:
+    wanted = [scan(making.tree(tmp_path / f"salt{salt}", salt=salt)) for salt in ("0", "1")]
+    seen = set()
+    write.prepare(root, nodes.DOMAIN)
+    with _agent(root, tmp_path) as agent:
+        try:
+            assert agent.stdout is not None
+            reading = threading.Thread(target=agent.stdout.read, daemon=True)  # a full pipe would stop it
+            reading.start()
+            for number in range(40):
+                cache_root = tmp_path / f"cache{number}"
+                done = restore(
+                    NodeStore(nodes.mount(root)), key, {}, cache_root, deadline=Deadline.after(60), wait_seconds=30
+                )
+                found = scan(cache_root)
+                assert done.outcome is RestoreOutcome.RESTORED or not found.files, done
+                assert not found.files or any(not diff(one, found) for one in wanted), done
+                seen.add((done.outcome, done.reason))
+        finally:
+            agent.kill()
+        reading.join()
+    assert (RestoreOutcome.RESTORED, "") in seen
+    assert seen <= {(RestoreOutcome.RESTORED, ""), (RestoreOutcome.NONE, "blob_missing")}
+
+
+@pytest.mark.slow
 def test_an_agent_killed_at_any_moment_leaves_a_key_whole_or_not_there(
     root: Path, key: Key, tree: Path, tmp_path: Path
 ) -> None:
     """What a pod restores is the whole tree of one of the two salts, or nothing."""
     wanted = [scan(making.tree(tmp_path / f"salt{salt}", salt=salt)) for salt in ("0", "1")]
     for moment in range(12):
-        agent = subprocess.Popen(
-            [sys.executable, _ADDING, root, tmp_path / "salt0", tmp_path / "salt1"],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={"PYTHONPATH": f"{_REPOSITORY}:{_REPOSITORY / 'src'}", "PATH": os.environ["PATH"]},
-        )
+        agent = _agent(root, tmp_path)
         assert agent.stdout is not None
         for _ in range(1 + moment * 3):
             agent.stdout.readline()
