@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help environment engine kube cluster cluster-up cluster-down check static formatted lint types layers fast format test bench soak demo docs lock coverage changelog clean
+.PHONY: help environment engine kube cluster cluster-up cluster-down check static formatted lint types layers fast format test bench soak demo docs lock pyz client image coverage changelog clean
 
 PYTHON ?=
 ENGINE ?= vllm
@@ -90,6 +90,15 @@ bench: environment ## the figures, as ratios: build/bench/*.json
 demo: environment ## the main job on real parts: cold, warm, new node; build/demo/report.html (ENGINE=torch: a fast variant)
 	@$(RUN) -m dev.prepare demo
 	$(RUN) -m demo --engine $(ENGINE)
+
+pyz: environment ## build/glowplug.pyz: what pods run from a node's store, for any Python ≥ 3.9
+	$(RUN) -m dev.pyz
+
+client: environment ## build/client: what pods of direct mode carry, for CPython 3.11–3.14 on either kind of machine
+	$(RUN) -m dev.client
+
+image: environment ## build/glowplug-image.tar: the client's image as an OCI archive, without Docker; needs Go
+	$(RUN) -m dev.image
 
 docs: environment ## write the generated documents anew
 	$(RUN) -m dev.docs

@@ -1,0 +1,93 @@
+"""The last stage of the Dockerfile as data: which files an image has and how it runs, for `make image` to do without Docker.
+
+Knows the instructions that stage may use, and refuses any other: what is not understood must not be missing in silence. A stage
+before it is only a name here, as the origin of files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_CONTINUED = re.compile(r"\\\n")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """`sources` of a stage, or of the build context where `stage` is "", to `target` in the image."""
+
+    stage: str
+    sources: tuple[str, ...]
+    target: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`config` is the object of that name in an OCI image."""
+
+    copies: tuple[Copy, ...]
+    config: Mapping[str, object] = field(default_factory=dict)
+
+
+class DockerfileError(ValueError):
+    """Something in the last stage that is not understood, with its line."""
+
+
+def last_stage(text: str) -> Stage:
+    """Raises DockerfileError for anything but `FROM scratch` and the few instructions known here."""
+    lines = [line.strip() for line in _CONTINUED.sub(" ", text).splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    start = max((number for number, line in enumerate(lines) if line.upper().startswith("FROM ")), default=None)
+    if start is None or lines[start].split() != ["FROM", "scratch"]:
+        raise DockerfileError("the last stage is not `FROM scratch`")
+    copies: list[Copy] = []
+    config: dict[str, object] = {}
+    variables: list[str] = []
+    labels: dict[str, str] = {}
+    for line in lines[start + 1 :]:
+        instruction, _, rest = line.partition(" ")
+        match instruction:
+            case "COPY":
+                copies.append(_copy(line, rest))
+            case "ENV":
+                variables += [f"{name}={value}" for name, value in _pairs(line, rest).items()]
+            case "LABEL":
+                labels |= _pairs(line, rest)
+            case "USER":
+                config["User"] = rest.strip()
+            case "WORKDIR":
+                config["WorkingDir"] = rest.strip()
+            case "CMD":
+                config["Cmd"] = _words(line, rest)
+            case _:
+                raise DockerfileError(f"not understood: {line}")
+    config |= ({"Env": variables} if variables else {}) | ({"Labels": labels} if labels else {})
+    return Stage(tuple(copies), config)
+
+
+def _copy(line: str, rest: str) -> Copy:
+    words = rest.split()
+    stage = words.pop(0).removeprefix("--from=") if words and words[0].startswith("--from=") else ""
+    if len(words) < 2 or any(word.startswith("--") or set(word) & set("*?[\"'$") for word in words):
+        raise DockerfileError(f"not understood: {line}")
+    return Copy(stage, tuple(words[:-1]), words[-1])
+
+
+def _pairs(line: str, rest: str) -> dict[str, str]:
+    pairs = [word.partition("=") for word in shlex.split(rest)]
+    if "$" in rest or not all(equals for _, equals, _ in pairs):
+        raise DockerfileError(f"not understood: {line}")
+    return {name: value for name, _, value in pairs}
+
+
+def _words(line: str, rest: str) -> list[str]:
+    try:
+        words = json.loads(rest)
+    except ValueError:
+        words = None
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise DockerfileError(f"not understood: {line}")
+    return words
