@@ -160,8 +160,8 @@ to know
           chunks
   info    xdg-moves-everything: XDG_CACHE_HOME also moves the caches of Hugging Face, pip and others into the
           compile cache; profile auto sets the engine's own variables
-  info    cache-variable-overwritten: vllm 0.21.0 overwrites TORCHINDUCTOR_CACHE_DIR and TRITON_CACHE_DIR; its
-          files are below vllm/torch_compile_cache instead
+  info    cache-variable-overwritten: vllm 0.21.0 overwrites TORCHINDUCTOR_CACHE_DIR; its files are below
+          vllm/torch_compile_cache instead
 
 next
   glowplug render deployment s3://your-bucket/your-model --size 140GB --instance p5.48xlarge --profile guide --mode shared

@@ -182,11 +182,6 @@ def _concurrency_findings(request: Request, settings: Streaming, streamer: str |
 def _overwritten(loader: Loader) -> str:
     if loader.engine != "vllm":
         return ""
-    from glowplug.engines.vllm.caches import behaviour
+    from glowplug.engines.vllm.caches import overwritten
 
-    names = []
-    if behaviour("TORCHINDUCTOR_CACHE_DIR_overwritten_by_aot", loader.version) == "yes":
-        names.append("TORCHINDUCTOR_CACHE_DIR")
-    if behaviour("TRITON_CACHE_DIR_overwritten_by_adaptor", loader.version) == "yes":
-        names.append("TRITON_CACHE_DIR")
-    return " and ".join(names)
+    return " and ".join(sorted(overwritten(loader.version, {})))

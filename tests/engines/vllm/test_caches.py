@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from glowplug.core.documents.fingerprint import Layout
 from glowplug.engines.adapter import Entry, Launch, Placement, Reach
 from glowplug.engines.registry import by_name
+from glowplug.engines.vllm import caches
 from glowplug.tree.model import File, Index
 
 RECORDINGS = Path(__file__).parents[3] / "lab" / "recordings"
@@ -233,6 +234,30 @@ def test_a_variable_that_vllm_overwrites_costs_nothing() -> None:
     assert place(environ).costs == ()
     assert place(environ, "0.19.1").costs != ()
     assert place({**environ, "VLLM_USE_AOT_COMPILE": "0"}).costs != ()
+
+
+@pytest.mark.parametrize(
+    ("version", "environ", "names"),
+    [
+        ("0.8.5", {}, {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}),
+        ("0.9.2", {}, {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}),
+        # torch 2.7 has nothing that the switch could switch to.
+        ("0.10.1.1", {"VLLM_USE_STANDALONE_COMPILE": "1"}, {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}),
+        ("0.10.2", {}, set()),
+        ("0.10.2", {"VLLM_USE_STANDALONE_COMPILE": "0"}, {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}),
+        ("0.11.0", {}, {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}),
+        ("0.11.0", {"VLLM_USE_STANDALONE_COMPILE": "1"}, set()),
+        ("0.11.2", {}, set()),
+        ("0.21.0", {}, {"TORCHINDUCTOR_CACHE_DIR"}),
+        ("0.21.0", {"VLLM_USE_AOT_COMPILE": "0"}, set()),
+        ("0.33.0", {"VLLM_USE_STANDALONE_COMPILE": "0"}, {"TORCHINDUCTOR_CACHE_DIR"}),
+    ],
+)
+def test_which_variables_vllm_sets_itself(version: str, environ: dict[str, str], names: set[str]) -> None:
+    assert caches.overwritten(version, environ) == names
+    own = {"TORCHINDUCTOR_CACHE_DIR": "/elsewhere", "TRITON_CACHE_DIR": "/elsewhere"}
+    told = {cost.partition("=")[0] for cost in place({**environ, **own}, version).costs if "leads out" in cost}
+    assert told == own.keys() - names
 
 
 def test_headers_of_inductor_are_an_escape_on_cpu_only() -> None:

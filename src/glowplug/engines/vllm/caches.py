@@ -39,6 +39,12 @@ _PIECEWISE: Final = re.compile(r"vllm/(torch_compile_cache/[0-9a-f]{10})/(rank_[
 _OWN_CACHES: Final = ("inductor_cache/", "triton_cache/")
 _AOT_INDEX: Final = "model"
 _PIECEWISE_INDEX: Final = "vllm_compile_cache.py"
+_INDUCTOR: Final = "TORCHINDUCTOR_CACHE_DIR"
+_TRITON: Final = "TRITON_CACHE_DIR"
+ADAPTOR_SWITCH: Final = "VLLM_USE_STANDALONE_COMPILE"
+REDIRECTING: Final = "InductorAdaptor"
+# With torch 2.8; before it the switch is not looked at.
+_SINCE_SWITCH: Final = "0.10.2"
 _STREAMED: Final = ("s3://", "gs://", "az://")
 
 _PORTABLE: Final = (
@@ -171,12 +177,34 @@ def place(cache_root: str, launch: Launch, environ: Mapping[str, str], *, engine
         wanted["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"
     if launch.other_args.get("load_format", "").startswith("runai") or launch.model.startswith(_STREAMED):
         wanted["RUNAI_STREAMER_LOG_TO_STDERR"] = "1"
-    free = ["VLLM_XLA_CACHE_PATH"]
-    overwritten = behaviour("TORCHINDUCTOR_CACHE_DIR_overwritten_by_aot", engine_version) == "yes"
-    if overwritten and not _aot_off(environ):
-        free.append("TORCHINDUCTOR_CACHE_DIR")
+    free = ["VLLM_XLA_CACHE_PATH", *overwritten(engine_version, environ)]
     costs = [*_header_cost(environ, gpu=gpu), *keys.poisons(environ, engine_version)]
     return placed(wanted, environ, root, costs=costs, free=free, escapes=home_and_temporary(environ))
+
+
+def overwritten(version: str, environ: Mapping[str, str]) -> frozenset[str]:
+    """The variables that vLLM sets itself, for the whole process, whatever the caller has set.
+
+    AOT does so, and InductorAdaptor, which redirects what torch keeps into vLLM's tree; InductorStandaloneAdaptor writes whole
+    artifacts there instead and leaves the variables alone.
+    """
+    found = set()
+    if behaviour(f"{_INDUCTOR}_overwritten_by_aot", version) == "yes" and not _aot_off(environ):
+        found.add(_INDUCTOR)
+    if adaptor(version, environ) == REDIRECTING:
+        found.update(
+            name for name in (_INDUCTOR, _TRITON) if behaviour(f"{name}_overwritten_by_adaptor", version) == "yes"
+        )
+    return frozenset(found)
+
+
+def adaptor(version: str, environ: Mapping[str, str]) -> str:
+    """By which of its classes vLLM calls Inductor, "" where that was not looked up for the version."""
+    usual = behaviour("compiler_adaptor", version)
+    chosen = environ.get(ADAPTOR_SWITCH)
+    if chosen is None or not usual or parts(version) < parts(_SINCE_SWITCH):
+        return usual
+    return "InductorStandaloneAdaptor" if chosen == "1" else REDIRECTING
 
 
 def _aot_off(environ: Mapping[str, str]) -> bool:
