@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.lint.json_options import EXTRA_CONFIG, extra_config, json_option, members, value_in
 from glowplug.lint.spelling import rewritten, stands_in_script
-from glowplug.manifests.edit import Insert, Put, Remove, Replace, Splice
+from glowplug.manifests.edit import Insert, Put, Remove, Rename, Replace, Splice
 from glowplug.manifests.kubelet import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from glowplug.lint.json_options import Member
-    from glowplug.lint.view import Container, Engine, Option, Word, Workload
+    from glowplug.lint.view import Container, Engine, Option, Variable, Word, Workload
     from glowplug.manifests.edit import Operation
     from glowplug.manifests.values import Value
 
@@ -86,12 +86,23 @@ def rename_variable(container: Container, name: str, to: str) -> Operations | No
     """The variable gets another name; None where there is one of that name, or where something refers to it."""
     listed = container.value.get("env")
     given = container.environment.get(name)
-    if given is None or given.entry is None or listed is None or to in container.environment.variables:
+    if given is None or to in container.environment.variables or _is_referred_to(container, name):
         return None
-    if _is_referred_to(container, name):
+    if given.holder is not None:
+        return _renamed_key(given, to)
+    if given.entry is None or listed is None:
         return None
     found = [entry.get("name") for entry in listed.elements() if _name_of(entry) == name]
     return tuple(Replace(one, to) for one in found if one is not None)
+
+
+def _renamed_key(given: Variable, to: str) -> Operations | None:
+    """The key of a ConfigMap; None where a prefix stands before it that the new name has not, or where the new key is there."""
+    prefix = given.name.removesuffix(given.key)
+    key = to.removeprefix(prefix)
+    if given.holder is None or prefix + key != to or not key or given.holder.get(key) is not None:
+        return None
+    return (Rename(given.holder, given.key, key),)
 
 
 def _name_of(entry: Value) -> str:

@@ -105,7 +105,7 @@ def _from_source(source: Value, config_map: Callable[[str], Object | None]) -> t
     for key, value in data.items() if data is not None else ():
         if not _is_collection(value):
             named = prefix + key
-            found[named] = Variable(named, written_in(value), value, None, "configMap")
+            found[named] = Variable(named, written_in(value), value, None, "configMap", data, key)
     return found, True
 
 

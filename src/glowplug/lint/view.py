@@ -59,13 +59,24 @@ class Object:
 class Variable:
     """A variable as the container gets it. `value` is None where it cannot be known (Secret, field reference, a ConfigMap that is
     not in the input, an unresolved reference). `at` is where the value stands; `entry` the item of `env`, None when it comes
-    from `envFrom` or from the command line (`env A=b vllm …`). `origin`: value, configMap, secret, field, command."""
+    from `envFrom` or from the command line (`env A=b vllm …`). `origin`: value, configMap, secret, field, command.
+    `holder`: the data of a ConfigMap that gives it by `envFrom`, as the key `key`."""
 
     name: str
     value: str | None
     at: Value | Place
     entry: Value | None
     origin: str
+    holder: Value | None = None
+    key: str = ""
+
+    @property
+    def name_at(self) -> Value | Place:
+        """Where its name stands, or its value where the name stands nowhere by itself."""
+        if self.holder is not None:
+            return self.holder.key(self.key) or self.at
+        named = self.entry.get("name") if self.entry is not None else None
+        return named if named is not None else self.at
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,7 +118,7 @@ CASES = [
         "ignored keys",
         "0.21.0 ignores what it does not know",
         streamed(extra(concurency=17), image=GUIDES),
-        ("streamer-untuned", "loader-key-unknown"),
+        ("loader-key-unknown",),
     ),
     Case("ignored types", "true is a number", streamed(extra(concurrency=True), image=GUIDES), ("loader-key-type",)),
     Case("memory", "less than the ring", streamed(limits={"memory": "24Gi"}), ("host-memory-bound",), size=140 * 10**9),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.lint import checking
 from tests.lint.streaming.pods import (
     CHUNK,
@@ -19,6 +21,8 @@ from tests.lint.streaming.pods import (
 )
 
 GB = 10**9
+CLIENTS = "`concurrency` in --model-loader-extra-config"
+(CHUNK_NAME,) = CHUNK
 SECRET = """\
 - name: RUNAI_STREAMER_CONCURRENCY
   valueFrom: {secretKeyRef: {name: s, key: k}}
@@ -72,6 +76,51 @@ def test_untuned_is_set_as_a_plan_sets_it() -> None:
 def test_untuned_has_no_fix_where_a_plan_would_guess() -> None:
     text = deployment(MODEL, FORMAT)
     assert checking.fixed("streamer-untuned", text, unsafe=True) == text
+
+
+@table(
+    Case("a misspelt key is that rule's", deployment(MODEL, FORMAT, extra(concurency=16), env=CHUNK)),
+    Case(
+        "the rest is this one's", deployment(MODEL, FORMAT, extra(concurency=16)), "runai_streamer", "chunks of 8 MiB"
+    ),
+    Case("a misspelt number of clients", deployment(MODEL, FORMAT, env={**CHUNK, "RUNAI_STREAMER_CONCURENCY": "16"})),
+    Case("a misspelt chunk", deployment(MODEL, FORMAT, extra(concurrency=16), env={"RUNAI_STREAMER_CHUNK_SIZE": "4"})),
+    Case(
+        "another unknown key is none",
+        deployment(MODEL, FORMAT, extra(threads=16), env=CHUNK),
+        "runai_streamer",
+        "8 clients",
+    ),
+)
+def test_what_is_set_under_a_wrong_name_is_not_missing(case: Case) -> None:
+    check("streamer-untuned", case)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (deployment(MODEL, FORMAT), f"set {CLIENTS} and {CHUNK_NAME}; `glowplug plan` computes both"),
+        (deployment(MODEL, FORMAT, env=CHUNK), f"set {CLIENTS}; `glowplug plan` computes it"),
+        (deployment(MODEL, FORMAT, extra(concurrency=16)), f"set {CHUNK_NAME}; `glowplug plan` computes it"),
+        (
+            deployment(MODEL, FORMAT, env={"AWS_ENDPOINT_URL": "http://minio:9000"}),
+            f"set {CLIENTS}; `glowplug plan` computes it",
+        ),
+    ],
+)
+def test_the_hint_names_what_is_missing_and_no_more(text: str, hint: str) -> None:
+    (finding,) = checking.found("streamer-untuned", text)
+    assert finding.hint == hint
+
+
+def test_a_default_that_a_plan_would_set_is_no_fault() -> None:
+    spec = "nodeSelector: {node.kubernetes.io/instance-type: p5.48xlarge}"
+    text = deployment(MODEL, FORMAT, "--tensor-parallel-size=8", image="vllm/vllm-openai:v0.23.0", spec=spec)
+    (finding,) = checking.found("streamer-untuned", text, size=140 * GB)
+    assert finding.message.endswith("defaults: chunks of 8 MiB")
+    after = checking.fixed("streamer-untuned", text, size=140 * GB, unsafe=True)
+    assert "concurrency" not in after
+    assert checking.found("streamer-untuned", after, size=140 * GB) == []
 
 
 @table(

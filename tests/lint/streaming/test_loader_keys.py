@@ -117,6 +117,10 @@ def test_distributed_is_not_turned_on_by_the_way_where_it_corrupts() -> None:
     Case("null", streamed(extra(concurrency=None)), "null"),
     Case("a list", streamed(extra(concurrency=[16])), "[16]"),
     Case("a limit with a unit", streamed(extra(memory_limit="40GB")), '"40GB"'),
+    Case("gigabytes that are bytes", streamed(extra(memory_limit=5)), "5", "`5` bytes, less than the model's largest"),
+    Case("the same in any version", streamed(extra(memory_limit=40), image=GUIDES), "40", "the load fails"),
+    Case("the smallest limit that may do", streamed(extra(memory_limit=1 << 20))),
+    Case("the largest tensor, whatever that is", streamed(extra(memory_limit=0))),
     Case(
         "the sharded loader's pattern", deployment(MODEL, "--load-format=runai_streamer_sharded", extra(pattern=1)), "1"
     ),

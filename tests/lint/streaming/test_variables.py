@@ -129,6 +129,8 @@ def test_a_dead_one_alone_is_renamed_on_request() -> None:
     Case("less than none", with_(RUNAI_STREAMER_CONCURRENCY="-1"), "'-1'"),
     Case("a word for a switch", with_(RUNAI_STREAMER_S3_USE_VIRTUAL_ADDRESSING="false"), "'false'", "0 or 1"),
     Case("below every limit", with_(RUNAI_STREAMER_MEMORY_LIMIT="-2"), "'-2'", "-1 or more"),
+    Case("gigabytes that are bytes", with_(RUNAI_STREAMER_MEMORY_LIMIT="40"), "'40'", "largest tensor"),
+    Case("the smallest limit that may do", with_(RUNAI_STREAMER_MEMORY_LIMIT="1048576")),
     Case("seconds with a unit", with_(RUNAI_STREAMER_S3_TIMEOUT="60s"), "'60s'"),
     Case(
         "a word that is none of theirs",
@@ -241,3 +243,30 @@ def test_speed_limits(case: Case) -> None:
 def test_a_speed_limit_goes() -> None:
     text = with_(**{SPEED: "1048576"})
     assert checking.fixed("streamer-low-speed-limit", text) == with_()
+
+
+CONFIGURED = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data:
+  RUNAI_STREAMER_CONCURENCY: "16"  # clients
+"""
+
+
+@pytest.mark.parametrize("prefix", ["", "RUNAI_STREAMER_"])
+def test_a_key_of_a_config_map_is_marked_and_renamed(prefix: str) -> None:
+    source = f"envFrom:\n- {{configMapRef: {{name: settings}}, prefix: {prefix or repr(prefix)}}}"
+    configured = CONFIGURED.replace("RUNAI_STREAMER_CONC", "RUNAI_STREAMER_CONC".removeprefix(prefix))
+    texts = (streamed(container=source), streamed(container=source).replace("name: vllm", "name: other"), configured)
+    for finding in checking.found("streamer-variable-unknown", *texts):
+        assert checking.at(finding) == "RUNAI_STREAMER_CONCURENCY".removeprefix(prefix)
+    assert checking.fixed_all("streamer-variable-unknown", texts) == list(texts), "other pods may ask for the key"
+    *_, after = checking.fixed_all("streamer-variable-unknown", texts, unsafe=True)
+    assert after == configured.replace("CONCURENCY", "CONCURRENCY")
+
+
+def test_a_name_that_a_prefix_spoils_cannot_be_renamed_in_the_config_map() -> None:
+    source = "envFrom:\n- {configMapRef: {name: settings}, prefix: RUNAI_STREAMR_}"
+    texts = (streamed(container=source), CONFIGURED.replace("RUNAI_STREAMER_CONCURENCY", "CONCURRENCY"))
+    assert checking.fixed_all("streamer-variable-unknown", texts, unsafe=True) == list(texts)

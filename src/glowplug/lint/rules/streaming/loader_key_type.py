@@ -2,7 +2,9 @@
 
 ## What it does
 Looks at the keys that the Run:ai loader knows: `distributed` is `true` or `false`, `concurrency` a whole number
-from 1 on, `memory_limit` one from -1 on, `pattern` a string. It also finds a config that is no JSON object.
+from 1 on, `memory_limit` one from -1 on, `pattern` a string. It also finds a config that is no JSON object, and a
+`memory_limit` below 1 MiB: it is in bytes, `5` is five of them, and the load fails with a limit that the model's
+largest tensor does not fit into.
 
 ## Why is this bad
 vLLM to 0.23.0 ignores a value of the wrong type without a word: `"17"` in quotes leaves the default of 8 clients.
@@ -113,6 +115,11 @@ def _check(workload: Workload) -> Iterator[Problem]:
 def _problem(stream: Stream, key: Key, part: JsonPart) -> Problem | None:
     refused = bool(stream.version) and stream.loader.behaviour("unknown_keys").value == "refused"
     if _fits(key, part.data):
+        if key.name == "memory_limit" and stream.is_too_small(part.data):
+            message = (
+                f"`memory_limit` is {_shown(part.data)} bytes, less than the model's largest tensor: the load fails"
+            )
+            return Problem(part.at, message, "write bytes, 40000000000 for 40 GB; -1 is no limit")
         if key.minimum is None or part.data >= key.minimum:
             return None
         if key.name != "concurrency" and not refused:

@@ -77,7 +77,7 @@ from typing import TYPE_CHECKING, Final
 from glowplug.catalog import spelling
 from glowplug.lint import mending
 from glowplug.lint.rule import Problem, Rule, Severity
-from glowplug.lint.rules.streaming import repairs
+from glowplug.lint.rules.streaming import repairs, typos
 from glowplug.lint.rules.streaming.weights import SHARDED, lacks_streamer, weights_of
 from glowplug.plan.loaders import STREAMER, all_keys
 
@@ -88,7 +88,6 @@ if TYPE_CHECKING:
     from glowplug.lint.rules.streaming.weights import Weights
     from glowplug.lint.view import JsonPart, Workload
 
-_ALIKE: Final = 0.75
 # Formats of vLLM's DefaultModelLoader, which refuses every key but its own.
 _DEFAULT_FORMATS: Final = frozenset(("auto", "hf", "safetensors", "pt", "npcache", "mistral", "fastsafetensors"))
 
@@ -104,11 +103,11 @@ def _check(workload: Workload) -> Iterator[Problem]:
     if not known:
         return
     certain = not weights.newer_than_known
-    here = [one.name for one in weights.loader.keys(weights.load_format)] if certain else known
+    here = typos.known_keys(weights)
     for key, part in weights.extra.parts.items():
         if key in here:
             continue
-        near = next(iter(spelling.nearest(key, here, 1, _ALIKE)), "") if key not in known else ""
+        near = typos.key_meant(weights, key, here)
         if certain or near:
             yield _problem(weights, key, part, near, here)
 

@@ -4,7 +4,8 @@
 Looks at a pod that streams from an object store and sets no concurrency (the loader's key,
 `RUNAI_STREAMER_CONCURRENCY` or `RUNAI_STREAMER_OBJ_CONCURRENCY`), or, on AWS's S3, no
 `RUNAI_STREAMER_CHUNK_BYTESIZE`. S3-compatible servers are left with the default chunk: nobody has measured others
-there.
+there. It says nothing of a default that `glowplug plan` would set as well, where it can plan (see below), and nothing
+of a setting that is there under a misspelt name: that is `loader-key-unknown` or `streamer-variable-unknown`.
 
 ## Why is this bad
 The defaults are 8 clients and chunks of 8 MiB. On g5.12xlarge 15 GB took 28.2 s with 4 clients, 8.5 s with 16 and
@@ -71,12 +72,12 @@ AWS guide, "Run:ai Model Streamer performance tuning"; model-streamer documentat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from glowplug.lint import mending
 from glowplug.lint.rule import Problem, Rule, Severity
-from glowplug.lint.rules.streaming import planned, repairs
-from glowplug.lint.rules.streaming.weights import binary, stream_of
+from glowplug.lint.rules.streaming import planned, repairs, typos
+from glowplug.lint.rules.streaming.weights import CONCURRENCY, OBJECTS_CONCURRENCY, binary, stream_of
 from glowplug.plan.guide import CHUNK
 
 if TYPE_CHECKING:
@@ -85,10 +86,9 @@ if TYPE_CHECKING:
     from glowplug.lint.rule import Fix
     from glowplug.lint.rules.streaming.weights import Stream
     from glowplug.lint.view import Workload
+    from glowplug.plan.outcome import Streaming
 
-_HINT = (
-    "set `concurrency` in --model-loader-extra-config and RUNAI_STREAMER_CHUNK_BYTESIZE; `glowplug plan` computes both"
-)
+_CLIENTS: Final = "`concurrency` in --model-loader-extra-config"
 
 
 def _check(workload: Workload) -> Iterator[Problem]:
@@ -96,29 +96,36 @@ def _check(workload: Workload) -> Iterator[Problem]:
     if stream is None or not stream.remote or stream.sharded:
         return
     clients = stream.concurrency
-    default_clients = clients is not None and clients.at is None
-    default_chunk = stream.environment.lacks(CHUNK) and stream.on_aws is True
-    if clients is None or not (default_clients or default_chunk):
+    if clients is None:
         return
-    said = []
-    if default_clients:
+    plan = planned.settings(stream)
+    said, wanted = [], []
+    by_default = clients.at is None and not typos.is_misspelt(stream, "concurrency", CONCURRENCY, OBJECTS_CONCURRENCY)
+    of_clients = by_default and (plan is None or plan.concurrency != clients.number)
+    if of_clients:
         said.append(f"{clients.number} clients")
-    if default_chunk and stream.chunk_bytes is not None:
-        said.append(f"chunks of {binary(stream.chunk_bytes)}")
-    message = f"weights are streamed with the streamer's defaults: {' and '.join(said)}"
-    yield Problem(stream.at, message, _HINT, _fix(stream, clients=default_clients, chunk=default_chunk))
+        wanted.append(_CLIENTS)
+    chunk = stream.chunk_bytes
+    by_default = stream.environment.lacks(CHUNK) and stream.on_aws is True and not typos.is_misspelt(stream, "", CHUNK)
+    of_chunk = by_default and chunk is not None and (plan is None or plan.chunk_bytes != chunk)
+    if of_chunk and chunk is not None:
+        said.append(f"chunks of {binary(chunk)}")
+        wanted.append(CHUNK)
+    if said:
+        message = f"weights are streamed with the streamer's defaults: {' and '.join(said)}"
+        hint = f"set {' and '.join(wanted)}; `glowplug plan` computes {'both' if len(wanted) > 1 else 'it'}"
+        yield Problem(stream.at, message, hint, _fix(stream, plan, clients=of_clients, chunk=of_chunk))
 
 
-def _fix(stream: Stream, *, clients: bool, chunk: bool) -> Fix | None:
-    settings = planned.settings(stream)
-    if settings is None:
+def _fix(stream: Stream, plan: Streaming | None, *, clients: bool, chunk: bool) -> Fix | None:
+    if plan is None:
         return None
     groups = []
     if clients:
-        groups.append(repairs.with_key(stream, "concurrency", settings.concurrency))
+        groups.append(repairs.with_key(stream, "concurrency", plan.concurrency))
     if chunk:
         container = stream.workload.container
-        groups.append(mending.set_variable(container, CHUNK, str(settings.chunk_bytes)))
+        groups.append(mending.set_variable(container, CHUNK, str(plan.chunk_bytes)))
     return repairs.fix("set what `glowplug plan` sets", *groups, safe=False)
 
 

@@ -103,9 +103,8 @@ def _check(workload: Workload) -> Iterator[Problem]:
         variable = stream.environment.get(dead.name)
         if variable is None or variable.value == "" or dead.known_to(stream.streamer.version):
             continue
-        at = variable.entry.get("name") if variable.entry is not None else None
         yield Problem(
-            at or variable.at,
+            variable.name_at,
             f"the streamer does not read {dead.name} since {dead.until}",
             f"set {dead.instead} instead" if stream.environment.get(dead.instead) is None else "remove it",
             _fix(workload, dead.name, dead.instead),

@@ -2,7 +2,8 @@
 
 ## What it does
 Compares values with what the streamer takes: whole numbers without a unit, without a blank behind and without a
-sign, `0` or `1` for switches, bounds, and one of a list of words. Only variables are looked at whose wrong values
+sign, `0` or `1` for switches, bounds, and one of a list of words; and finds a `RUNAI_STREAMER_MEMORY_LIMIT` below
+1 MiB, which is in bytes and has to hold the model's largest tensor. Only variables are looked at whose wrong values
 were seen to fail (or to be taken for another value), and that the streamer of the image's version knows.
 
 ## Why is this bad
@@ -81,7 +82,7 @@ from glowplug.core.units import parse_size
 from glowplug.lint import mending
 from glowplug.lint.rule import Problem, Rule, Severity
 from glowplug.lint.rules.streaming import repairs
-from glowplug.lint.rules.streaming.weights import stream_of, whole_number
+from glowplug.lint.rules.streaming.weights import MEMORY_LIMIT, stream_of, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +111,8 @@ def _check(workload: Workload) -> Iterator[Problem]:
         if variable is None or variable.value is None or not _read_here(one, stream):
             continue
         wrong = _wrong(one, variable.value)
+        if not wrong and one.name == MEMORY_LIMIT and stream.is_too_small(whole_number(variable.value) or 0):
+            wrong = "the bytes of the model's largest tensor or more"
         if wrong:
             message = f"{one.name} must be {wrong}, not `{variable.value[:_SHOWN]}`: the load fails"
             yield Problem(variable.at, message, _hint(one), _fix(workload, one, variable))

@@ -62,7 +62,8 @@ spec:
 
 ## Fix safety
 Renaming is safe where the right name is not set: it is what was meant. Unsafe is it for `AWS_ENDPOINT_URL`, which
-other services of AWS obey as well. A name that is like none stays.
+other services of AWS obey as well, and for a key of a ConfigMap, which other pods may ask for by its name. A name that
+is like none stays.
 
 ## Source
 runai-model-streamer 0.8.0 to 0.17.1, `docs/src/env-vars.md` and its code; AWS SDKs and Tools Reference Guide.
@@ -70,13 +71,12 @@ runai-model-streamer 0.8.0 to 0.17.1, `docs/src/env-vars.md` and its code; AWS S
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Final
 
 from glowplug.catalog import spelling, streamer
 from glowplug.lint import mending
 from glowplug.lint.rule import Problem, Rule, Severity
-from glowplug.lint.rules.streaming import repairs
+from glowplug.lint.rules.streaming import repairs, typos
 from glowplug.lint.rules.streaming.weights import ENDPOINT, PREFIX, lacks_streamer, stream_of, weights_of
 
 if TYPE_CHECKING:
@@ -84,8 +84,6 @@ if TYPE_CHECKING:
 
     from glowplug.lint.rule import Fix
     from glowplug.lint.view import Variable, Workload
-    from glowplug.manifests.source import Place
-    from glowplug.manifests.values import Value
 
 _STORES: Final = {"AWS_": "s3", "AZURE_STORAGE_": "az"}
 # Families that are made for trials, of which the table has only what was seen.
@@ -104,17 +102,13 @@ def _check(workload: Workload) -> Iterator[Problem]:
         store = next((store for prefix, store in _STORES.items() if name.startswith(prefix)), None)
         if store is not None and store != scheme:
             continue
-        near = _meant(name)
+        near = typos.variable_meant(name)
         if near is not None and (store is None or workload.container.environment.get(near) is None):
             yield _misspelt(workload, variable, near)
         elif near is None and _is_nobodys(name):
-            at = _at(variable)
-            yield Problem(at, f"no version of the streamer reads {spelling.shown(name)[1:-1]}", "remove it")
-
-
-@functools.lru_cache(maxsize=4096)
-def _meant(name: str) -> str | None:
-    return streamer.nearest(name)
+            yield Problem(
+                variable.name_at, f"no version of the streamer reads {spelling.shown(name)[1:-1]}", "remove it"
+            )
 
 
 def _is_nobodys(name: str) -> bool:
@@ -124,18 +118,14 @@ def _is_nobodys(name: str) -> bool:
 def _misspelt(workload: Workload, variable: Variable, near: str) -> Problem:
     message = f"the streamer does not read {spelling.shown(variable.name)[1:-1]}"
     if workload.container.environment.get(near) is not None:
-        return Problem(_at(variable), f"{message}; {near} is set beside it", "remove it")
-    return Problem(_at(variable), message, f"did you mean {near}?", _fix(workload, variable, near))
-
-
-def _at(variable: Variable) -> Value | Place:
-    entry = variable.entry.get("name") if variable.entry is not None else None
-    return entry if entry is not None else variable.at
+        return Problem(variable.name_at, f"{message}; {near} is set beside it", "remove it")
+    return Problem(variable.name_at, message, f"did you mean {near}?", _fix(workload, variable, near))
 
 
 def _fix(workload: Workload, variable: Variable, near: str) -> Fix | None:
     operations = mending.rename_variable(workload.container, variable.name, near)
-    return repairs.fix(f"rename it {near}", operations, safe=near != ENDPOINT)
+    # Other pods, which may not be in the input, may ask for a key of a ConfigMap by its name.
+    return repairs.fix(f"rename it {near}", operations, safe=near != ENDPOINT and variable.holder is None)
 
 
 RULE = Rule(

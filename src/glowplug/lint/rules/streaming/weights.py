@@ -36,6 +36,10 @@ ENDPOINT: Final = "AWS_ENDPOINT_URL"
 PREFIX: Final = "RUNAI_STREAMER_"
 _SCHEMES: Final = ("s3", "gs", "az")
 _TENSOR: Final = "tensor-parallel-size"
+# No model that is worth a GPU has a largest tensor below: a limit in gigabytes where bytes are read.
+_LEAST_LIMIT: Final = 1 << 20
+# From these on `distributed` lets the limit count; in between it was forced to none.
+_LIMIT_FORCED: Final = ("0.15.0", "0.17.0")
 _OTHER_RANKS: Final = ("pipeline-parallel-size", "data-parallel-size", "nnodes")
 _STREAMING_ENGINES: Final = ("vllm", "sglang")
 _LONGEST_NUMBER: Final = 18
@@ -197,6 +201,15 @@ class Stream(Weights):
             return False
         variable = self.environment.get(MEMORY_LIMIT)
         return self.environment.whole if variable is None else self.memory_limit is not None
+
+    def is_too_small(self, limit: int) -> bool:
+        """Whether a memory limit is certainly below the model's largest tensor, which ends the load."""
+        if not 0 < limit < _LEAST_LIMIT:
+            return False
+        if self.distributed is False:
+            return True
+        first, after = (version_key(one) for one in _LIMIT_FORCED)
+        return self.streamer is not None and not first <= version_key(self.streamer.version) < after
 
     @property
     def rank_bytes(self) -> float | None:
