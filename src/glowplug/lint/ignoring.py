@@ -6,18 +6,17 @@ switch is what nobody dares to remove later; one without a reason, or for a rule
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from glowplug.core.printable import one_line
 from glowplug.lint import objects
+from glowplug.render.accepted import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from glowplug.lint.view import Manifests
     from glowplug.manifests.values import Value
-
-PREFIX: Final = "ignore.glowplug.dev/"
 
 
 class Ignored:

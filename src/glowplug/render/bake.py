@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.manifests import recipe
 from glowplug.manifests.writing import noted
-from glowplug.render import accounts, budget, pods
+from glowplug.render import accepted, accounts, budget, pods
 
 if TYPE_CHECKING:
     from glowplug.render.options import Options
@@ -38,7 +38,12 @@ def documents(options: Options) -> list[dict[str, Any]]:
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": name, "namespace": options.namespace, "labels": {"app": name}},
+        "metadata": {
+            "name": name,
+            "namespace": options.namespace,
+            "labels": {"app": name},
+            **accepted.metadata(options),
+        },
         "spec": {
             "backoffLimit": 1,
             "activeDeadlineSeconds": noted(

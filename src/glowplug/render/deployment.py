@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.manifests.writing import noted
-from glowplug.render import budget, pods
+from glowplug.render import accepted, budget, pods
 
 if TYPE_CHECKING:
     from glowplug.render.options import Options
@@ -27,7 +27,7 @@ def documents(options: Options) -> list[dict[str, Any]]:
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": {"name": options.name, "namespace": options.namespace},
+            "metadata": {"name": options.name, "namespace": options.namespace, **accepted.metadata(options)},
             "spec": spec,
         }
     ]

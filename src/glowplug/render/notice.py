@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from glowplug.plan.loaders import PUBLISHED
-from glowplug.render import budget, copying
+from glowplug.render import accepted, budget, copying
 from glowplug.render.options import Compute, Mode, Options
 from glowplug.render.serving import serving
 
@@ -140,6 +140,9 @@ def _of_model(kind: str, options: Options) -> Iterator[str]:
         )
     if not model.startswith(_STREAMED):
         yield f"{model}: no volume is rendered for it; the image has to hold it, or the engine to find it by that name"
+        unpinned = accepted.reasons(options).get("model-unpinned")
+        if unpinned:
+            yield f"model-unpinned: {unpinned} (add --revision=COMMIT to the arguments)"
         return
     yield from copying.notes(options)
     if options.account is None and kind != "bake":
