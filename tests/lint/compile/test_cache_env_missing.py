@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import yaml
 
-from tests.lint.checking import fixed
+from tests.lint.checking import fixed, found
 from tests.lint.compile.manifests import GUIDE, MOUNT, NVME, ROOT, cached, pod
 from tests.lint.compile.tables import Fires, Silent, name_of
 
@@ -32,7 +34,16 @@ FIRES = {
         "TRITON_CACHE_DIR",
     ),
     "before AOT without Inductor's": Fires(
-        cached(image="vllm/vllm-openai:v0.16.0"), ("/compile-cache",), "TORCHINDUCTOR_CACHE_DIR"
+        cached(image="vllm/vllm-openai:v0.16.0"), ("/compile-cache",), "beside vLLM's own tree"
+    ),
+    "0.10.2, the first with torch 2.8": Fires(cached(image="vllm/vllm-openai:v0.10.2"), ("/compile-cache",)),
+    "0.11.0 where vLLM is told to leave the variables alone": Fires(
+        cached(image="vllm/vllm-openai:v0.11.0", env={**ROOT, "VLLM_USE_STANDALONE_COMPILE": "1"}), ("/compile-cache",)
+    ),
+    "the engine's own directory, whatever the volume's name": Fires(
+        pod(image="vllm/vllm-openai:v0.11.2", mounts=["{name: v, mountPath: /root/.cache/vllm/}"], volumes={"v": NVME}),
+        ("/root/.cache/vllm/",),
+        "TORCHINDUCTOR_CACHE_DIR",
     ),
     "AOT off without Inductor's": Fires(
         cached(env={**ROOT, "VLLM_USE_AOT_COMPILE": "0"}), ("/compile-cache",), "TORCHINDUCTOR_CACHE_DIR"
@@ -66,6 +77,40 @@ SILENT = {
     "the guide": Silent(cached(env=GUIDE, image="vllm/vllm-openai:v0.21.0")),
     "AOT sets Inductor's itself": Silent(cached(image="vllm/vllm-openai:v0.21.0")),
     "no volume": Silent(pod()),
+    **{
+        f"{version} redirects Inductor and Triton itself": Silent(cached(env=env, image=f"vllm/vllm-openai:v{version}"))
+        for version in ("0.8.5", "0.9.2", "0.10.1", "0.10.1.1", "0.11.0")
+        for env in ({**ROOT, "TORCHINDUCTOR_CACHE_DIR": "/compile-cache/inductor"}, ROOT)
+    },
+    "a version that was not read": Silent(cached(image="vllm/vllm-openai:v0.11.1")),
+    "told to redirect": Silent(
+        cached(image="vllm/vllm-openai:v0.16.0", env={**ROOT, "VLLM_USE_STANDALONE_COMPILE": "0"})
+    ),
+    "told by a variable that nobody knows": Silent(
+        cached(
+            image="vllm/vllm-openai:v0.16.0",
+            env={**ROOT, "VLLM_USE_STANDALONE_COMPILE": "valueFrom: {configMapKeyRef: {name: c, key: k}}"},
+        )
+    ),
+    "the part of its tree that is compiled": Silent(
+        pod(mounts=["{name: c, mountPath: /root/.cache/vllm/torch_compile_cache}"], volumes={"c": NVME})
+    ),
+    "Triton's own volume": Silent(
+        pod(
+            env={**ROOT, "TORCHINDUCTOR_CACHE_DIR": "/compile-cache/inductor"},
+            mounts=[MOUNT, "{name: triton, mountPath: /root/.triton}"],
+            volumes={"compile-cache": NVME, "triton": NVME},
+            image="vllm/vllm-openai:v0.16.0",
+        )
+    ),
+    "Inductor's own volume": Silent(
+        pod(
+            env=ROOT,
+            mounts=[MOUNT, "{name: i, mountPath: /tmp/torchinductor_root}"],
+            volumes={"compile-cache": NVME, "i": NVME},
+            image="vllm/vllm-openai:v0.16.0",
+        )
+    ),
     "a volume for weights": Silent(
         pod(mounts=["{name: models, mountPath: /models}"], volumes={"models": "emptyDir: {}"})
     ),
@@ -162,3 +207,66 @@ def test_a_tree_that_lies_on_the_volume_already_stays_where_it_is() -> None:
 def test_the_variables_follow_the_mount() -> None:
     text = cached(env={}, mount=MOUNT.replace("/compile-cache", "/cache/compile/"))
     assert _env(fixed(RULE, text))["VLLM_CACHE_ROOT"] == "/cache/compile/vllm"
+
+
+def test_a_volume_at_a_default_directory_keeps_what_it_holds() -> None:
+    text = pod(
+        image="vllm/vllm-openai:v0.11.2",
+        mounts=["{name: cache, mountPath: /root/.cache/vllm}", "{name: triton, mountPath: /root/.triton}"],
+        volumes={"cache": NVME, "triton": "hostPath: {path: /var/cache/triton}"},
+    )
+    mended = _env(fixed(RULE, text))
+    assert mended["TORCHINDUCTOR_CACHE_DIR"] == "/root/.cache/vllm/inductor"
+    assert not mended.keys() & {"VLLM_CACHE_ROOT", "VLLM_ASSETS_CACHE", "TRITON_CACHE_DIR"}
+
+
+_MANY = "persistentVolumeClaim: {claimName: models}"
+_CLAIM = """\
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: models, namespace: default}
+spec:
+  storageClassName: efs-sc
+  accessModes: [ReadWriteMany]
+"""
+
+
+@pytest.mark.parametrize("env", [{}, {"VLLM_CACHE_ROOT": "/compile-cache/vllm"}], ids=["none", "its root"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(lambda env: cached(_MANY, env=env, image="vllm/vllm-openai:v0.16.0") + _CLAIM, id="EFS"),
+        pytest.param(
+            lambda env: cached("nfs: {server: n, path: /}", env=env, image="vllm/vllm-openai:v0.16.0"), id="NFS"
+        ),
+        pytest.param(
+            lambda env: cached(
+                NVME, mount=MOUNT.replace("}", ", readOnly: true}"), env=env, image="vllm/vllm-openai:v0.16.0"
+            ),
+            id="read-only",
+        ),
+    ],
+)
+def test_nothing_more_is_put_on_a_volume_that_is_the_fault_itself(
+    text: Callable[[dict[str, str]], str], env: dict[str, str]
+) -> None:
+    (one,) = found(RULE, text(env))
+    assert one.fix is None
+    assert "on a volume of the node's own" in one.hint
+
+
+@pytest.mark.parametrize(
+    ("volume", "spec", "safe"),
+    [
+        (NVME, "", True),
+        (NVME, "securityContext: {runAsUser: 1000}", False),
+        ("emptyDir: {}", "securityContext: {runAsUser: 1000}", True),
+        ("persistentVolumeClaim: {claimName: c}", "securityContext: {runAsUser: 1000}", False),
+        ("persistentVolumeClaim: {claimName: c}", "securityContext: {runAsUser: 1000, fsGroup: 1000}", True),
+    ],
+)
+def test_a_directory_that_is_roots_makes_the_fix_unsafe_for_another_user(volume: str, spec: str, *, safe: bool) -> None:
+    (one,) = found(RULE, cached(volume, env={}, spec=spec))
+    assert one.fix is not None
+    assert one.fix.safe is safe

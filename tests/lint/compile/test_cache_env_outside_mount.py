@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lint.checking import fixed
+from tests.lint.checking import fixed, found
 from tests.lint.compile.manifests import GUIDE, ROOT, cached, pod
 from tests.lint.compile.tables import Fires, Silent, name_of
 
@@ -55,6 +55,9 @@ SILENT = {
     "Inductor's in a version nobody knows": Silent(
         cached(image="vllm/vllm-openai:latest", env={**ROOT, "TORCHINDUCTOR_CACHE_DIR": "/x"})
     ),
+    "Triton's where vLLM overwrites it": Silent(
+        cached(image="vllm/vllm-openai:v0.10.1", env={**ROOT, "TRITON_CACHE_DIR": "/x"})
+    ),
     "assets are no artifacts": Silent(cached(env={**ROOT, "VLLM_ASSETS_CACHE": "/assets"})),
     "XDG beside the engine's own": Silent(cached(env={**ROOT, "XDG_CACHE_HOME": "/x"})),
     "another volume": Silent(
@@ -89,3 +92,8 @@ def test_it_is_silent(case: Silent) -> None:
 )
 def test_the_fix_puts_it_on_the_volume(env: dict[str, str], mended: dict[str, str]) -> None:
     assert fixed(RULE, cached(env=env)) == cached(env=mended)
+
+
+def test_nothing_more_is_put_on_a_network_file_system() -> None:
+    (one,) = found(RULE, cached("nfs: {server: n, path: /}", env={**ROOT, "TRITON_CACHE_DIR": "/x"}))
+    assert one.fix is None

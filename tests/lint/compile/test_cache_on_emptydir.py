@@ -21,6 +21,18 @@ FIRES = {
         ),
         ("{}",),
     ),
+    "by its path alone": Fires(
+        pod(mounts=["{name: c, mountPath: /root/.cache/vllm}"], volumes={"c": "emptyDir: {}"}), ("{}",)
+    ),
+    "by its path in a home that nobody knows": Fires(
+        pod(
+            image="registry.example/vllm-openai:v0.11.2",
+            container="securityContext: {runAsUser: 1000}",
+            mounts=["{name: c, mountPath: /home/vllm/.cache/vllm}"],
+            volumes={"c": "emptyDir: {}"},
+        ),
+        ("{}",),
+    ),
     "a launcher that is turned off": Fires(
         cached("emptyDir: {}", env={**ROOT, "GLOWPLUG_STORE": "s3://b/c", "GLOWPLUG_DISABLE": "1"}), ("{}",)
     ),

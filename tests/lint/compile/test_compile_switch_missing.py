@@ -27,7 +27,9 @@ def sglang(args: Sequence[str], volume: str = manifests.NVME, *, env: Mapping[st
 
 FIRES = {
     "a cache, no switch": Fires(sglang(["--model-path=/m"]), ("sglang.launch_server",), "--enable-torch-compile"),
-    "a cache by its name": Fires(sglang(["--model-path=/m"], env={}), ("sglang.launch_server",)),
+    "a cache by its name": Fires(
+        sglang(["--model-path=/m"], env={}), ("sglang.launch_server",), "does not use torch.compile"
+    ),
     "by Inductor's variable": Fires(
         sglang(["--model-path=/m"], env={"TORCHINDUCTOR_CACHE_DIR": "/compile-cache/i"}), ("sglang.launch_server",)
     ),

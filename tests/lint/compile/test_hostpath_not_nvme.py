@@ -14,7 +14,9 @@ FIRES = {
     "the root volume under Karpenter": Fires(
         cached(host("/var/lib/compile-cache")), ("/var/lib/compile-cache",), "nodes of Karpenter"
     ),
-    "the root volume, nodes unknown": Fires(cached(host("/opt/cache")), ("/opt/cache",), "these nodes", compute=""),
+    "the root volume, nodes unknown": Fires(
+        cached(host("/opt/cache")), ("/opt/cache",), "a volume of EBS: these nodes", compute=""
+    ),
     "the root volume of a node group": Fires(cached(host("/tmp/cache")), ("/tmp/cache",), compute="nodegroup"),
     "a directory of its own under Karpenter": Fires(cached(host("/data/cache")), ("/data/cache",)),
     "beside the disk": Fires(cached(host("/mnt/compile-cache")), ("/mnt/compile-cache",)),
@@ -23,6 +25,9 @@ FIRES = {
     ),
     "Amazon Linux's under Auto Mode": Fires(
         cached(), ("/mnt/k8s-disks/0/compile-cache",), "EKS Auto Mode", compute="auto-mode"
+    ),
+    "under Auto Mode, whose root is read-only": Fires(
+        cached(host("/var/cache/x")), ("/var/cache/x",), "the node's data volume", compute="auto-mode"
     ),
     "anything else under Auto Mode": Fires(cached(host("/mnt/nvme/cache")), ("/mnt/nvme/cache",), compute="auto-mode"),
     "Amazon Linux's on Bottlerocket": Fires(

@@ -11,7 +11,8 @@ starts need none: the launcher sets them. Silent where the volume is some user's
 
 vLLM writes to `~/.cache/vllm`, in the container's own layer, which ends with the container. The volume stays empty, every start
 compiles for 50 to 80 seconds, and nothing says so. A volume that holds Inductor's files but not vLLM's own index hits nothing
-either.
+either. The other way round vLLM's own artifacts hit, and what `torch.compile` makes outside them is compiled again; before torch
+2.8 (vLLM 0.10.1 and older), and in 0.11.0, vLLM puts Inductor's and Triton's files into its own tree by itself.
 
 ## Example
 
@@ -87,11 +88,14 @@ spec:
 ## Fix safety
 
 Safe: it adds the variables of the engine that are missing, the same that `glowplug render` writes, and changes none that is
-there.
+there. Where a volume is mounted at the default directory of one of them (`~/.triton`), that one is left alone. Unsafe where the
+engine does not run as root and the volume may be root's. No fix where the volume is a network file system or cannot be written:
+then the volume is what has to change.
 
 ## Source
 
-AWS, Accelerate model loading on Amazon EKS, "Add cache environment variables"; vllm envs.py and compilation/decorators.py;
+AWS, Accelerate model loading on Amazon EKS, "Add cache environment variables"; vllm envs.py, compilation/decorators.py,
+compilation/backends.py (`make_compiler`) and compiler_interface.py, 0.8.5 to 0.33.0; torch _inductor/standalone_compile.py;
 SGLang documentation, "Enabling cache for torch.compile".
 """
 
@@ -100,14 +104,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
-from glowplug.lint.rules.compile.keeping import SGLANG, VLLM, keeping, overwritten, placed, pointing, set_together
+from glowplug.lint.rules.compile.filesystems import is_fit, is_surely_writable
+from glowplug.lint.rules.compile.keeping import (
+    SGLANG,
+    VLLM,
+    at_default,
+    below,
+    keeping,
+    overwritten,
+    placed,
+    pointing,
+    redirecting,
+    set_together,
+)
 from glowplug.lint.rules.compile.off import compiling_off
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from glowplug.lint.rules.compile.keeping import Keeping
-    from glowplug.lint.view import Mount, Workload
+    from glowplug.lint.view import Mount, Variable, Workload
 
 _INDUCTOR = "TORCHINDUCTOR_CACHE_DIR"
 _TRITON = "TRITON_CACHE_DIR"
@@ -130,38 +146,54 @@ def _check(workload: Workload) -> Iterator[Problem]:
     if not missing:
         return
     title = f"set the engine's cache variables below {kept.cache_root}"
-    operations = set_together(workload, _to_set(workload, kept))
+    fit = is_fit(workload, mount)
+    operations = set_together(workload, _to_set(workload, kept)) if fit else None
     yield Problem(
         mount.value.get("mountPath") or mount.value,
         f"the engine does not use the volume at `{mount.path}`: {'; '.join(missing)}",
-        f"set {', '.join(_to_set(workload, kept))}",
-        Fix(title, operations) if operations else None,
+        f"set {', '.join(_to_set(workload, kept))}"
+        + ("" if fit else ", on a volume of the node's own that can be written"),
+        Fix(title, operations, safe=is_surely_writable(workload, mount)) if operations else None,
     )
 
 
 def _missing(workload: Workload, kept: Keeping, mount: Mount) -> Iterator[str]:
     """Each variable that is not set and should be, as a sentence."""
-    lacks = workload.container.environment.lacks
     there = pointing(workload)
     inside = {name for name, one in there.items() if one.value and workload.container.mount_of(one.value) is mount}
     if workload.engine.name == VLLM:
         yield _of_vllm(workload, kept, mount)
-        if lacks(_INDUCTOR) and (overwritten(workload, _INDUCTOR) is False) and _own_tree_is_there(workload, kept):
-            yield f"`{_INDUCTOR}` is not set, so Inductor's files lie in /tmp, and what hits is compiled again"
+        if _misses_inductors(workload, kept):
+            yield f"`{_INDUCTOR}` is not set, so what Inductor compiles beside vLLM's own tree lies in /tmp"
     elif not any(name in there for name in ("SGLANG_CACHE_DIR", _INDUCTOR)) and workload.engine.name == SGLANG:
         if _generic(workload, mount):
             return
         yield "neither `SGLANG_CACHE_DIR` nor `TORCHINDUCTOR_CACHE_DIR` is set"
     elif not there and not _generic(workload, mount):
         yield "none of its cache variables is set"
-    if _INDUCTOR in inside and lacks(_TRITON) and not (workload.engine.name == SGLANG and "SGLANG_CACHE_DIR" in there):
-        yield f"`{_TRITON}` is not set, so kernels that Triton compiles lie in ~/.triton"
+    if _INDUCTOR in inside and _misses_tritons(workload, there):
+        yield f"`{_TRITON}` is not set, so kernels that Triton compiles by itself lie in ~/.triton"
+
+
+def _misses_tritons(workload: Workload, there: Mapping[str, Variable]) -> bool:
+    """Whether the kernels that the engine itself has Triton compile are lost. Inductor's come with its files."""
+    if not workload.container.environment.lacks(_TRITON) or at_default(workload, _TRITON):
+        return False
+    by_root = workload.engine.name == SGLANG and "SGLANG_CACHE_DIR" in there
+    return not by_root and redirecting(workload) is False
+
+
+def _misses_inductors(workload: Workload, kept: Keeping) -> bool:
+    """Whether what torch.compile makes outside vLLM's backend is lost; vLLM's own artifacts are whole without."""
+    if not workload.container.environment.lacks(_INDUCTOR) or at_default(workload, _INDUCTOR):
+        return False
+    return overwritten(workload, _INDUCTOR) is False and _own_tree_is_there(workload, kept)
 
 
 def _of_vllm(workload: Workload, kept: Keeping, mount: Mount) -> str:
     if not workload.container.environment.lacks("VLLM_CACHE_ROOT"):
         return ""
-    if kept.root is not None and workload.container.mount_of(kept.root) is not None:
+    if _own_tree_is_there(workload, kept):
         return ""
     if kept.root is None and (kept.root_by is not None or _is_a_home(mount)):
         return ""
@@ -171,7 +203,11 @@ def _of_vllm(workload: Workload, kept: Keeping, mount: Mount) -> str:
 
 
 def _own_tree_is_there(workload: Workload, kept: Keeping) -> bool:
-    return kept.root is not None and workload.container.mount_of(kept.root) is not None
+    if kept.root is None:
+        return False
+    # Or a part of it: `torch_compile_cache` alone.
+    mounted = kept.mount is not None and below(kept.mount.path, kept.root)
+    return mounted or workload.container.mount_of(kept.root) is not None
 
 
 def _is_a_home(mount: Mount) -> bool:
@@ -189,10 +225,10 @@ def _generic(workload: Workload, mount: Mount) -> bool:
 def _to_set(workload: Workload, kept: Keeping) -> dict[str, str]:
     environment = workload.container.environment
     wanted = placed(workload, kept.cache_root)
-    if kept.root_by is not None and _own_tree_is_there(workload, kept):
-        # The engine's tree is on the volume by XDG_CACHE_HOME: moving it would lose what is there.
+    if (kept.root_by is None or kept.root_by.name != "VLLM_CACHE_ROOT") and _own_tree_is_there(workload, kept):
+        # The engine's tree is on the volume by its default or by XDG_CACHE_HOME: moving it would lose what is there.
         wanted = {name: value for name, value in wanted.items() if not name.startswith("VLLM_")}
-    return {name: value for name, value in wanted.items() if environment.lacks(name)}
+    return {name: value for name, value in wanted.items() if environment.lacks(name) and not at_default(workload, name)}
 
 
 RULE = Rule(

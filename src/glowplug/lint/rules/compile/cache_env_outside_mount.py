@@ -101,6 +101,7 @@ from typing import TYPE_CHECKING
 
 from glowplug.lint import mending
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
+from glowplug.lint.rules.compile.filesystems import is_fit, is_surely_writable
 from glowplug.lint.rules.compile.keeping import keeping, overwritten, placed, pointing
 from glowplug.lint.rules.compile.off import compiling_off
 
@@ -117,16 +118,17 @@ def _check(workload: Workload) -> Iterator[Problem]:
     kept = keeping(workload)
     if not kept.kept or kept.mount is None or any(compiling_off(workload)):
         return
+    fit, safe = is_fit(workload, kept.mount), is_surely_writable(workload, kept.mount)
     for variable in _outside(workload, kept):
         own = _OWN.get(workload.engine.name, "") if variable.name == "XDG_CACHE_HOME" else variable.name
         value = placed(workload, kept.cache_root).get(own)
-        operations = mending.set_variable(workload.container, own, value) if value else None
+        operations = mending.set_variable(workload.container, own, value) if value and fit else None
         yield Problem(
             variable.at,
             f"`{variable.name}={variable.value}` is in no volume: what is compiled ends with the container, beside an unused "
             f"cache at `{kept.mount.path}`",
             f"set `{own}={value}`" if value else f"point it below `{kept.mount.path}`",
-            Fix(f"set {own} to {value}", operations) if operations else None,
+            Fix(f"set {own} to {value}", operations, safe=safe) if operations else None,
         )
 
 

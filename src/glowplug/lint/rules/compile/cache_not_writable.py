@@ -97,9 +97,10 @@ documentation, Volumes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
+from glowplug.lint.rules.compile.filesystems import read_only
 from glowplug.lint.rules.compile.keeping import keeping, overwritten, pointing
 from glowplug.lint.rules.compile.off import compiling_off
 from glowplug.manifests.edit import Remove
@@ -109,15 +110,6 @@ if TYPE_CHECKING:
 
     from glowplug.lint.rules.compile.keeping import Keeping
     from glowplug.lint.view import Mount, Workload
-    from glowplug.manifests.values import Value
-
-_READ_ONLY: Final = {
-    "configMap": "a ConfigMap",
-    "secret": "a Secret",
-    "projected": "a projected volume",
-    "downwardAPI": "a projection of the pod",
-    "image": "an image",
-}
 
 
 def _check(workload: Workload) -> Iterator[Problem]:
@@ -136,7 +128,7 @@ def _mounted(workload: Workload, kept: Keeping, mount: Mount) -> Iterator[Proble
     hint = "mount it writable, or let glowplug copy it into an emptyDir of each pod"
     end = "nothing is restored" if kept.launcher else "the engine exits at the start"
     flag = mount.value.get("readOnly")
-    found = None if flag is not None and flag.data is True else _volume(workload, mount)
+    found = None if flag is not None and flag.data is True else read_only(workload, mount)
     if found is not None:
         at, what = found
         yield Problem(at, f"the compile cache at `{mount.path}` is {what}, which cannot be written: {end}", hint)
@@ -145,27 +137,6 @@ def _mounted(workload: Workload, kept: Keeping, mount: Mount) -> Iterator[Proble
         yield Problem(
             flag or mount.value, f"the compile cache at `{mount.path}` is mounted read-only: {end}", hint, fix
         )
-
-
-def _volume(workload: Workload, mount: Mount) -> tuple[Value, str] | None:
-    """What makes a volume read-only."""
-    volume = mount.volume
-    if volume is None:
-        return None
-    for kind, what in _READ_ONLY.items():
-        if mount.kind == kind:
-            return volume.key(kind) or volume, what
-    inner = volume.get(mount.kind) if mount.kind else None
-    flag = inner.get("readOnly") if inner is not None else None
-    if flag is not None and flag.data is True:
-        return flag, "a read-only volume"
-    name = volume.get("persistentVolumeClaim", "claimName")
-    if name is None or workload.everything is None:
-        return None
-    claim = workload.everything.named("PersistentVolumeClaim", name.text, workload.object.namespace)
-    modes = claim.value.get("spec", "accessModes") if claim is not None else None
-    texts = [mode.text for mode in modes.elements()] if modes is not None else []
-    return (name, "a claim for reading only") if texts and set(texts) == {"ReadOnlyMany"} else None
 
 
 def _in_the_container(workload: Workload, kept: Keeping) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""SGLang compiles nothing unless it is told to, and the pod keeps a compile cache.
+"""SGLang does not use torch.compile unless it is told to, and the pod keeps a cache for it.
 
 ## What it does
 
@@ -132,7 +132,7 @@ def _check(workload: Workload) -> Iterator[Problem]:
     operations = mending.set_option(workload, _SWITCH, None)
     yield Problem(
         _at(workload),
-        f"SGLang compiles nothing without `--{_SWITCH}`, and the pod keeps a compile cache",
+        f"SGLang does not use torch.compile without `--{_SWITCH}`, and the pod keeps a cache for it",
         f"add --{_SWITCH}, or leave the cache out",
         Fix(f"add --{_SWITCH}", operations, safe=False) if operations else None,
     )

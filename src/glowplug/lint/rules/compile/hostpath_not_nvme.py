@@ -106,6 +106,7 @@ from typing import TYPE_CHECKING, Final
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
 from glowplug.lint.rules.compile.disks import (
     AL2023,
+    BOTTLEROCKET,
     MOUNTED,
     Disks,
     disks,
@@ -160,10 +161,17 @@ def _problem(workload: Workload, mount: Mount, at: Value) -> Iterator[Problem]:
     right = " or ".join(f"`{root}`" for root in sorted(there.roots))
     yield Problem(
         at,
-        f"`{path}` is on the root volume: {there.who} mount their instance store at {right}",
+        f"`{path}` is on {_volume(there)}: {there.who} mount their instance store at {right}",
         f"use `{_moved(path, mount, there)}`",
         _fix(workload, mount, at, path, there),
     )
+
+
+def _volume(there: Disks) -> str:
+    """What holds directories that are no mount: Bottlerocket's are on a second volume of EBS, since its root is read-only."""
+    if there.roots == {BOTTLEROCKET}:
+        return "the node's data volume on EBS"
+    return "the root volume" if there.roots == {AL2023} else "a volume of EBS"
 
 
 def _may_be(workload: Workload, path: str, there: Disks) -> bool:

@@ -3,7 +3,7 @@
 A vLLM pod without any cache volume is a plain pod, and nothing here blames it. What the rules are about is a volume that is meant
 for compiled artifacts: by its name, by a variable that names no other cache, or because glowplug's launcher keeps them there. A
 mount into which the engine's default directory happens to fall (a claim at `/root/.cache`) keeps them as well, but is not
-`meant`.
+`meant`; one at the engine's own directory (`/root/.cache/vllm`) is, whatever its name.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
+from glowplug.engines.defaults import default, is_default
 from glowplug.engines.versions import parts
 from glowplug.engines.vllm import caches
 from glowplug.engines.vllm.command import on
@@ -37,6 +38,8 @@ SGLANG: Final = "sglang"
 _ROOTS: Final = {VLLM: "VLLM_CACHE_ROOT", SGLANG: "SGLANG_CACHE_DIR"}
 # Directories of these hold nothing that was compiled, or are another cache's as well.
 _NO_CACHE: Final = frozenset({"VLLM_ASSETS_CACHE", "VLLM_XLA_CACHE_PATH", "RUNAI_STREAMER_LOG_TO_STDERR"})
+# vLLM's own tree in whoever's home: nothing else is kept there.
+_OWN_TREE: Final = "/.cache/vllm"
 _OF_LAUNCHER: Final = ("GLOWPLUG_CACHE_ROOT", "GLOWPLUG_STORE", "GLOWPLUG_NODE_STORE")
 _LAUNCHED: Final = re.compile(r"/glowplug(?:\.pyz)? run\b|(?:\A|\s)glowplug run\b")
 _NAMED: Final = re.compile(
@@ -90,7 +93,9 @@ def _keeping(workload: Workload) -> Keeping:
     if mount is None and root is not None and (root_by is None or root_by.name in (*_ROOTS.values(), "XDG_CACHE_HOME")):
         mount = container.mount_of(root)
         meant = mount is not None and (
-            (root_by is not None and not _scratch(mount, root_by)) or _is_named(workload, mount)
+            (root_by is not None and not _scratch(mount, root_by))
+            or below(mount.path, root)
+            or _is_named(workload, mount)
         )
     if mount is None and root is None and root_by is not None and root_by.name in _ROOTS.values():
         mount = container.mount_of(_begin(root_by))
@@ -201,12 +206,50 @@ def behaviour(name: str, version: str) -> str:
 
 def overwritten(workload: Workload, name: str) -> bool | None:
     """Whether the engine sets this variable itself, whatever the pod says; None where that cannot be known."""
-    if workload.engine.name != VLLM or name != "TORCHINDUCTOR_CACHE_DIR":
+    if workload.engine.name != VLLM or name not in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         return False
+    version = workload.engine.version
+    redirected = redirecting(workload)
+    if redirected and behaviour(f"{name}_overwritten_by_adaptor", version) == "yes":
+        return True
+    if name == "TRITON_CACHE_DIR":
+        return None if redirected is None else False
     ahead = aot(workload)
-    if ahead is None or not workload.engine.version:
+    if ahead is None or not version:
         return None
-    return ahead and behaviour("TORCHINDUCTOR_CACHE_DIR_overwritten_by_aot", workload.engine.version) == "yes"
+    if ahead and behaviour("TORCHINDUCTOR_CACHE_DIR_overwritten_by_aot", version) == "yes":
+        return True
+    return None if redirected is None else False
+
+
+def redirecting(workload: Workload) -> bool | None:
+    """Whether vLLM puts what torch and Triton keep into its own tree by setting their variables, those that are not set too; None
+    where version or variables leave that open."""
+    environment = workload.container.environment
+    if workload.engine.name != VLLM:
+        return False
+    switch = environment.get(caches.ADAPTOR_SWITCH)
+    if not environment.whole or not workload.engine.version or (switch is not None and switch.value is None):
+        return None
+    known = {} if switch is None or switch.value is None else {switch.name: switch.value}
+    found = _adaptor(workload.engine.version, tuple(known.items()))
+    return found == caches.REDIRECTING if found else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _adaptor(version: str, environ: tuple[tuple[str, str], ...]) -> str:
+    return caches.adaptor(version, dict(environ))
+
+
+def at_default(workload: Workload, name: str) -> bool:
+    """Whether a volume is mounted where this variable's cache lies without it: a person put it there, and it stays there."""
+    home = _home(workload)
+    where = default(name, home) if home is not None else None
+    if where is None:
+        return any(is_default(name, mount.path) for mount in workload.container.mounts)
+    return workload.container.mount_of(where) is not None or any(
+        below(mount.path, where) for mount in workload.container.mounts
+    )
 
 
 def below(path: str, directory: str) -> bool:
@@ -263,10 +306,17 @@ def _expanded(workload: Workload, path: str | None) -> str | None:
     if path is None:
         return None
     if path == "~" or path.startswith("~/"):
-        home = workload.container.environment.get("HOME")
-        base = home.value if home else "/root" if _home_is_roots(workload) else None
+        base = _home(workload)
         return None if base is None else base.rstrip("/") + path[1:]
     return path if path.startswith("/") else None
+
+
+def _home(workload: Workload) -> str | None:
+    """The home directory of whoever the engine runs as, None where the manifest does not tell."""
+    set_to = workload.container.environment.get("HOME")
+    if set_to is not None:
+        return set_to.value
+    return "/root" if _home_is_roots(workload) else None
 
 
 def _home_is_roots(workload: Workload) -> bool:
@@ -298,6 +348,8 @@ def _is_named(workload: Workload, mount: Mount) -> bool:
     if "huggingface" in words or "glowplug" in mount.name:
         return False
     if any(_NAMED.search(word) for word in words.split()):
+        return True
+    if workload.engine.name == VLLM and mount.path.rstrip("/").endswith(_OWN_TREE):
         return True
     return any(_MAYBE.search(word) for word in words.split()) and not _used_otherwise(workload, mount)
 
