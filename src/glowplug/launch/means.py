@@ -53,7 +53,6 @@ def kernel(options: RunOptions) -> Means:
         from glowplug.launch.node import node
 
         return node(options, options.node_store)
-    from glowplug.launch.unkept import UnkeptOwner
 
     def observed(
         command: Sequence[str],
@@ -68,4 +67,9 @@ def kernel(options: RunOptions) -> Means:
             say("--store needs the whole package: nothing is restored (no_client)")
         return prepare(options, command, environ, say=say, restore=None, stale_seconds=stale_seconds)
 
-    return Means(observed, UnkeptOwner)
+    def owner(prepared: Prepared, say: Say) -> Owner:
+        from glowplug.launch.unkept import UnkeptOwner
+
+        return UnkeptOwner(prepared, say)
+
+    return Means(observed, owner)

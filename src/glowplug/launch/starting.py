@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _OVERTIME_SECONDS: Final = 1.0
 """How long after --restore-timeout what should have ended by then is waited for."""
-_HAND_OVER_SECONDS: Final = 2.0
+_HAND_OVER_SECONDS: Final = 5.0
 """Walking a large tree takes the watcher some of it. An engine started without waiting may leave less evidence, no more."""
 
 

@@ -3,6 +3,8 @@
 It is nobody's child that the engine could wait for: it was forked twice, so its parent is gone (and where the engine is process
 1, which gets all orphans, it is one of those). It has a session of its own, so that a terminal's and a group's signals pass it by,
 holds none of the engine's descriptors but stderr for its lines, and is the first that the kernel ends when memory is short.
+
+What it alone needs it imports itself, while the launcher prepares: from an archive of sources that is most of the time.
 """
 
 from __future__ import annotations
@@ -17,10 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Final, Optional
 
-from glowplug.core.documents.start import PublishOutcome
-from glowplug.launch.document import begun, note_unfinished, secrets_of
-from glowplug.launch.observer import Observer
-from glowplug.launch.record import Record
 from glowplug.launch.telling import say
 
 if TYPE_CHECKING:
@@ -179,6 +177,11 @@ def _watch(
     owner_of: Callable[[Prepared, Callable[[str], None]], Owner],
 ) -> None:
     _settle_down({ends.read, ends.write, *engine.descriptors})
+    from glowplug.core.documents.start import PublishOutcome
+    from glowplug.launch.document import begun, note_unfinished, secrets_of
+    from glowplug.launch.observer import Observer
+    from glowplug.launch.record import Record
+
     told = ends.begun()
     if told is None:
         return
@@ -212,6 +215,10 @@ def _note_unknown(
     options: RunOptions, command: Sequence[str], environ: Mapping[str, str], told: Begun, owner: Owner
 ) -> None:
     """A start of which nothing can be seen: the document says why, and that is all."""
+    from glowplug.core.documents.start import PublishOutcome
+    from glowplug.launch.document import begun, note_unfinished, secrets_of
+    from glowplug.launch.record import Record
+
     start = begun(told.prepared, options, command, wall=told.wall, source=owner.source)
     record = Record(start, options.report, say, secrets_of(told.prepared, command, environ), owner.note)
     note_unfinished(record, told.prepared.unknown, told.prepared.unknown, PublishOutcome.SKIPPED)
