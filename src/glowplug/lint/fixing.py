@@ -7,20 +7,21 @@ is followed up. Rounds are bounded, against a fix that makes its own finding aga
 
 from __future__ import annotations
 
+import bisect
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from glowplug.lint.run import Options, Report, lint
 from glowplug.manifests import edit
-from glowplug.manifests.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from glowplug.lint.findings import Finding
     from glowplug.lint.rule import Fix
+    from glowplug.manifests.source import Source
     from glowplug.manifests.values import Value
 
 ROUNDS: Final = 10
@@ -108,13 +109,13 @@ def _identity(finding: Finding) -> tuple[str, ...]:
     return finding.rule, finding.file, finding.object, finding.message, finding.place.text
 
 
-Changed = dict[str, Source]
+Changed = dict[str, "Source"]
 
 
 def _round(findings: Sequence[Finding]) -> tuple[Changed, list[tuple[str, str]], list[Refused]]:
     """Apply what does not touch each other. A fix over several files has them for itself."""
     taken: dict[str, list[Finding]] = {}
-    touched: dict[str, list[_Touch]] = {}
+    touched: dict[str, _Taken] = {}
     alone: list[Finding] = []
     for finding in findings:
         assert finding.fix is not None  # noqa: S101 - `fixable` said so
@@ -123,8 +124,7 @@ def _round(findings: Sequence[Finding]) -> tuple[Changed, list[tuple[str, str]],
             alone.append(finding)
             continue
         file, touch = next(iter(files), ""), _touch(finding.fix)
-        if not any(touch.hinders(other) for other in touched.setdefault(file, [])):
-            touched[file].append(touch)
+        if touched.setdefault(file, _Taken()).takes(touch):
             taken.setdefault(file, []).append(finding)
     changed: Changed = {}
     done: list[tuple[str, str]] = []
@@ -167,8 +167,8 @@ def _together(group: Sequence[Finding]) -> tuple[Changed, Sequence[Finding], lis
 def _applied(group: Sequence[Finding]) -> Changed:
     """The sources that differ afterwards. Raises CannotEditError."""
     fixes = [one.fix for one in group if one.fix]
-    texts = [(source, edit.apply(source, operations)) for source, operations in _by_source(fixes)]
-    return {source.name: Source(source.name, text) for source, text in texts if text != source.text}
+    done = [(source, edit.applied(source, operations)) for source, operations in _by_source(fixes)]
+    return {source.name: after for source, after in done if after.text != source.text}
 
 
 def _by_source(fixes: Sequence[Fix]) -> Iterator[tuple[Source, list[edit.Operation]]]:
@@ -200,13 +200,6 @@ class _Span:
     start: int
     end: int
 
-    def meets(self, other: _Span) -> bool:
-        """Whether they have something in common, or touch: what stands between two neighbours belongs to both."""
-        return self.of == other.of and self.start <= other.end and other.start <= self.end
-
-    def holds(self, other: _Span) -> bool:
-        return self.of == other.of and self.start <= other.start and other.end <= self.end
-
 
 @dataclass(frozen=True)
 class _Touch:
@@ -217,14 +210,60 @@ class _Touch:
     gone: frozenset[_Span]
     within: frozenset[_Span]
 
-    def hinders(self, other: _Touch) -> bool:
-        """Whether the two cannot be made at once."""
-        return bool(
-            self.marks & other.marks
-            or any(one.meets(another) for one in self.gone for another in other.gone)
-            or any(one.holds(inner) for one in self.gone for inner in other.within)
-            or any(one.holds(inner) for one in other.gone for inner in self.within)
+
+class _Taken:
+    """What the fixes of a round touch so far. Asked as often as there are fixes, so it looks at neighbours alone."""
+
+    def __init__(self) -> None:
+        self._marks: set[tuple[int, str]] = set()
+        self._gone: dict[int, _Spans] = defaultdict(_Spans)
+        self._within: dict[int, _Spans] = defaultdict(_Spans)
+
+    def takes(self, touch: _Touch) -> bool:
+        """Whether a fix can be made with the others at once; from then on it is one of them."""
+        hindered = (
+            not self._marks.isdisjoint(touch.marks)
+            # What stands between two neighbours belongs to both.
+            or any(self._gone[one.of].any_meets(one) for one in touch.gone)
+            or any(self._gone[one.of].any_holds(one) for one in touch.within)
+            or any(self._within[one.of].any_within(one) for one in touch.gone)
         )
+        if not hindered:
+            self._marks |= touch.marks
+            for spans, more in ((self._gone, touch.gone), (self._within, touch.within)):
+                for one in more:
+                    spans[one.of].add(one)
+        return not hindered
+
+
+class _Spans:
+    """Parts of one text, by where they begin."""
+
+    def __init__(self) -> None:
+        self._sorted: list[tuple[int, int]] = []
+        self._longest = 0
+
+    def add(self, span: _Span) -> None:
+        bisect.insort(self._sorted, (span.start, span.end))
+        self._longest = max(self._longest, span.end - span.start)
+
+    def any_meets(self, span: _Span) -> bool:
+        """Whether one has something in common with it, or touches it."""
+        return any(end >= span.start for _, end in self._beginning(span.start - self._longest, span.end))
+
+    def any_holds(self, span: _Span) -> bool:
+        """Whether it lies in one."""
+        return any(end >= span.end for _, end in self._beginning(span.end - self._longest, span.start))
+
+    def any_within(self, span: _Span) -> bool:
+        """Whether one lies in it."""
+        return any(end <= span.end for _, end in self._beginning(span.start, span.end))
+
+    def _beginning(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        at = bisect.bisect_left(self._sorted, (first,))
+        while at < len(self._sorted) and self._sorted[at][0] <= last:
+            yield self._sorted[at]
+            at += 1
 
 
 def _touch(fix: Fix) -> _Touch:

@@ -97,8 +97,16 @@ def apply(source: Source, operations: Sequence[Operation]) -> str:
 
     Raises CannotEditError.
     """
+    return applied(source, operations).text
+
+
+def applied(source: Source, operations: Sequence[Operation]) -> Source:
+    """The same as a source under the same name, which has been read already.
+
+    Raises CannotEditError.
+    """
     if not operations:
-        return source.text
+        return source
     tasks: dict[int, list[Operation]] = {}
     for operation in operations:
         value = _subject(operation)
@@ -115,9 +123,9 @@ def apply(source: Source, operations: Sequence[Operation]) -> str:
             pieces[index], meant[index] = _edited(pieces[index], meant[index], wanted)
         text = "".join(pieces)
         for candidate in _endings(source.text, text):
-            read = [data_of(document.root) for document in compose(Source(source.name, candidate))]
-            if intent.same(read, meant):
-                return candidate
+            found = Source(source.name, candidate)
+            if intent.same([data_of(document.root) for document in compose(found)], meant):
+                return found
     except BadInputError as error:
         raise CannotEditError(f"it cannot be written there: {error.message}") from error
     shared = any(document.aliases for document in documents)

@@ -80,10 +80,19 @@ class Document:
 
 
 _NONE: Final[list[Node]] = []
+_KEPT: Final = "_documents"
 
 
 def compose(source: Source) -> list[Document]:
-    """All documents, empty ones too. Raises BadInputError (`bad-yaml`) with line and column."""
+    """All documents, empty ones too; made once for a source, however often it is linted, edited and linted again. Raises
+    BadInputError (`bad-yaml`) with line and column."""
+    kept: list[Document] | None = source.__dict__.get(_KEPT)
+    if kept is None:
+        kept = source.__dict__[_KEPT] = _composed(source)
+    return kept
+
+
+def _composed(source: Source) -> list[Document]:
     refused = _REFUSED.search(source.text.lstrip("\ufeff"))
     shift = len(source.text) - len(source.text.lstrip("\ufeff"))
     if refused:
