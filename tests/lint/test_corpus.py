@@ -100,6 +100,7 @@ EXPECTED: dict[str, list[tuple[int, str]]] = {
         (24, "image-unpinned"),
         (27, "model-unpinned"),
         (34, "gpu-toleration-missing"),
+        (38, "liveness-kills-start"),
     ],
     "sglang-two-nodes": [
         (18, "image-unpinned"),

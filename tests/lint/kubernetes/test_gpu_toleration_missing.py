@@ -24,6 +24,40 @@ def test_without_a_pool_the_convention_counts(pod: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("label", "fires"),
+    [
+        ("topology.kubernetes.io/zone: eu-central-1a", True),
+        ("kubernetes.io/arch: amd64", True),
+        ("karpenter.sh/capacity-type: on-demand", True),
+        ("nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3", True),
+        ("karpenter.sh/nodepool: gpu", False),
+        ("eks.amazonaws.com/nodegroup: gpu", False),
+        ("node.kubernetes.io/instance-type: p5.48xlarge", False),
+        ("team: inference", False),
+    ],
+)
+def test_who_chooses_nodes_that_nobody_described_knows_their_taints(label: str, fires: bool) -> None:
+    key, value = label.split(": ")
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity = (
+        f"affinity:\n  nodeAffinity:\n    {required}:\n      nodeSelectorTerms:\n"
+        f"      - matchExpressions: [{{key: {key}, operator: In, values: [{value}]}}]\n"
+    )
+    for pod in (f"nodeSelector: {{{label}}}\n", affinity):
+        found_ = found(RULE, deployment(pod=pod))
+        assert bool(found_) == fires
+        assert all("which GPU nodes have by convention" in one.message for one in found_)
+
+
+def test_another_pool_with_the_taint_is_named() -> None:
+    pod = "nodeSelector: {team: inference}\n"
+    tainted = node_pool(template=TAINTS, labels="{team: research}")
+    (finding,) = found(RULE, deployment(pod=pod), tainted)
+    assert finding.message.endswith("nvidia.com/gpu:NoSchedule, which the NodePool gpu gives its nodes")
+    assert found(RULE, deployment(pod=pod), node_pool(labels="{team: research}")) == []
+
+
+@pytest.mark.parametrize(
     "text",
     [
         deployment(),

@@ -3,10 +3,13 @@
 ## What it does
 Looks at pods with an engine that ask for `nvidia.com/gpu`. Where NodePools on which the pod may land are among what
 was given, their taints decide: the rule speaks when every one of them has a taint that the pod does not tolerate.
-Where none is, it asks for a toleration of `nvidia.com/gpu:NoSchedule`, by which GPU nodes are kept free of other
-pods by convention.
+Where none is, it asks for a toleration of `nvidia.com/gpu:NoSchedule`: that taint keeps GPU nodes free of other pods
+by convention, and where another NodePool of the input has it, the message names that one.
 
 It says nothing on clusters that add the toleration themselves (GKE), and for pods that are bound to a node by name.
+Where nothing in the input has the taint, it also says nothing of pods that choose their nodes, by a node selector or a
+required affinity for more than a zone, an architecture or a label of the GPU itself: whoever has chosen knows whether
+those nodes are tainted.
 
 ## Why is this bad
 The pod stays Pending: "had untolerated taint {nvidia.com/gpu: true}". Karpenter and EKS Auto Mode do not even buy a
@@ -90,6 +93,18 @@ if TYPE_CHECKING:
     from glowplug.manifests.values import Value
 
 _CONVENTION: Final = {"key": taints.GPU, "operator": "Exists", "effect": "NoSchedule"}
+# Labels that say nothing of who runs the node: where it is, what it is made of, and what NVIDIA's software finds on it.
+_ON_ANY_NODE: Final = (
+    "kubernetes.io/arch",
+    "kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "topology.kubernetes.io/",
+    "failure-domain.beta.kubernetes.io/",
+    "karpenter.sh/capacity-type",
+    "nvidia.com/",
+    "feature.node.kubernetes.io/",
+)
 # Who selects by these labels is on another cloud, whose clusters tolerate for the pod or taint otherwise.
 _OTHER_CLOUDS: Final = (
     "cloud.google.com/",
@@ -110,13 +125,33 @@ def _check(workload: Workload) -> Iterator[Problem]:
     if missing:
         yield _of_pools(workload, at, missing)
     elif not taints.tolerates_key(workload.spec, taints.GPU) and not _on_another_cloud(workload.spec):
-        yield Problem(
-            at,
-            f"the pod asks for {parallel.GPU} and does not tolerate the taint {parallel.GPU}:NoSchedule, which GPU nodes have by "
-            "convention",
-            "tolerate it; where your GPU nodes have no taint, ignore this rule",
-            Fix(f"tolerate {parallel.GPU}", taints.add(workload.spec, dict(_CONVENTION))),
-        )
+        yield from _by_convention(workload, at)
+
+
+def _by_convention(workload: Workload, at: Value) -> Iterator[Problem]:
+    pool = _tainted(workload)
+    if pool:
+        who = f"which the NodePool {pool} gives its nodes"
+    elif not _chooses_nodes(workload.spec):
+        who = "which GPU nodes have by convention"
+    else:
+        return
+    yield Problem(
+        at,
+        f"the pod asks for {parallel.GPU} and does not tolerate the taint {parallel.GPU}:NoSchedule, {who}",
+        "tolerate it; where the GPU nodes of this pod have no taint, ignore this rule",
+        Fix(f"tolerate {parallel.GPU}", taints.add(workload.spec, dict(_CONVENTION))),
+    )
+
+
+def _tainted(workload: Workload) -> str:
+    """A NodePool of the input whose nodes have the taint, "" for none."""
+    nodes = workload.everything.nodes if workload.everything is not None else ()
+    return next((node.pool.name for node in nodes if any(one.key == taints.GPU for one in taints.lasting(node))), "")
+
+
+def _chooses_nodes(pod: Value) -> bool:
+    return any(not term.key.startswith(_ON_ANY_NODE) for term in selection.required(pod))
 
 
 def _missing(workload: Workload) -> dict[str, tuple[Taint, ...]]:
