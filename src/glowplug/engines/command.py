@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _DEPTH: Final = 16
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_SHEBANG: Final = re.compile(r"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-S[ \t]+)?)?(\w+)[^\n]*")
 _PYTHON: Final = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*)?t?")
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_.\-][A-Za-z0-9_.\-]*)\)")
 _LAUNCHER_TAIL: Final = 'exec "$@"'
@@ -98,18 +99,25 @@ def _replacement(word: str, match: re.Match[str], environ: Mapping[str, str]) ->
     return hosted(value, around) if around else value
 
 
-def see_through(argv: Sequence[str], environ: Mapping[str, str], *, pass_others: bool = False) -> Invocation:
+def see_through(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    pass_others: bool = False,
+    file: Callable[[str], Optional[str]] = lambda path: None,
+) -> Invocation:
     """The invocation that a command line ends in. Raises nothing; what cannot be followed has `opaque` set.
 
     `pass_others`: a script may run other programs to their end before the last one (`pip install x && …`). They can
-    change neither its words nor its variables, but what it compiles.
+    change neither its words nor its variables, but what it compiles. `file`: the text of a script by its path, None for
+    what nobody has.
     """
     words, variables = list(argv), dict(environ)
     try:
         for _ in range(_DEPTH):
             if not words or not words[0]:
                 raise OpaqueError("no program to start")
-            peeled = _peel(words, variables, pass_others)
+            peeled = _peel(words, variables, pass_others, file)
             if peeled is None:
                 return Invocation(tuple(words), variables)
             words, variables = peeled
@@ -150,13 +158,14 @@ def is_python(word: str) -> bool:
 
 
 _Peeled = Optional[tuple[list[str], dict[str, str]]]
+_File = Callable[[str], Optional[str]]
 
 
 def _base(word: str) -> str:
     return word.rpartition("/")[2]
 
 
-def _peel(words: list[str], variables: dict[str, str], pass_others: bool) -> _Peeled:
+def _peel(words: list[str], variables: dict[str, str], pass_others: bool, file: _File) -> _Peeled:
     """One wrapper off, None when there is none left."""
     name = _base(words[0])
     special: Callable[[list[str], dict[str, str]], _Peeled] | None = {
@@ -170,13 +179,19 @@ def _peel(words: list[str], variables: dict[str, str], pass_others: bool) -> _Pe
     if special:
         return special(words, variables)
     if name in _SHELLS:
-        return _peel_shell(words, variables, pass_others)
+        return _peel_shell(words, variables, pass_others, file)
     if name in _WRAPPERS:
         return _peel_options(words, *_WRAPPERS[name]), variables
     program = python_program(words)
     if program and program.kind == "module" and program.name in ("torch.distributed.run", "torch.distributed.launch"):
         return _peel_torchrun([words[0], *program.arguments], variables)
-    return None
+    script = file(words[0]) if "/" in words[0] else None
+    if script is None:
+        return None
+    shell = _SHEBANG.match(script)
+    if shell is None or shell.group(1) not in _SHELLS:
+        raise OpaqueError("a program in a file")
+    return _peel_file(words, variables, pass_others, file)
 
 
 def _peel_glowplug(words: list[str], variables: dict[str, str]) -> _Peeled:
@@ -252,7 +267,7 @@ def _split(text: str) -> list[str]:
     return [standing(word, spot._replace(shared=True)) for word in words] if spot else words
 
 
-def _peel_shell(words: list[str], variables: dict[str, str], pass_others: bool) -> _Peeled:
+def _peel_shell(words: list[str], variables: dict[str, str], pass_others: bool, file: _File) -> _Peeled:
     place = 1
     script: str | None = None
     wants_script = False
@@ -273,12 +288,23 @@ def _peel_shell(words: list[str], variables: dict[str, str], pass_others: bool) 
     if wants_script and place < len(words):
         script = words[place]
     if script is None:
-        raise OpaqueError("a shell script in a file" if place < len(words) else "an interactive shell")
+        return _peel_file(words[place:], variables, pass_others, file)
     zero, *arguments = words[place + 1 :] or [words[0]]
     if _base(zero) == "glowplug" and script.rstrip().endswith(_LAUNCHER_TAIL):
         # Our own launcher's wrapping in a pod: whatever it does first, it ends in the original command.
         return arguments, variables
     straight = follow(script, zero, arguments, variables, pass_others=pass_others)
+    return list(straight.words), dict(straight.environ)
+
+
+def _peel_file(words: list[str], variables: dict[str, str], pass_others: bool, file: _File) -> _Peeled:
+    """A shell that reads a script from a file, and its arguments."""
+    if not words:
+        raise OpaqueError("an interactive shell")
+    script = file(words[0])
+    if script is None:
+        raise OpaqueError("a shell script in a file")
+    straight = follow(script, words[0], words[1:], variables, pass_others=pass_others)
     return list(straight.words), dict(straight.environ)
 
 

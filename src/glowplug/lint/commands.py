@@ -40,6 +40,7 @@ _PROGRAM: Final = re.compile(
 )
 _SGLANG: Final = frozenset({"sglang.launch_server"})
 _TENSORRT: Final = frozenset({"tensorrt_llm.commands.serve"})
+_SCRIPT: Final = (".sh", ".bash")
 _NO_START: Final = frozenset({"-h", "--help", "-v", "--version"})
 
 
@@ -111,24 +112,43 @@ def _opaque(image: Image, container: Container, items: Iterable[Value], why: str
 
 def _by_command(image: Image, container: Container, items: list[Value], config_map: ConfigMaps) -> Found | None:
     words = _resolved(items, container.environment)
+    files: dict[str, Value] = {}
+
+    def script(path: str) -> str | None:
+        value = config_files.file(path, container, config_map)
+        if value is not None:
+            files[path] = value
+        return written_in(value) if value is not None else None
+
     environ = _environ(items, container.environment)
     if words and not is_known(words[0]):
         return _opaque(image, container, items, "the program is named by a variable that is not known")
-    seen = see_through(words, environ, pass_others=True)
+    seen = see_through(words, environ, pass_others=True, file=script)
+    if files:
+        # Once more with the variables that only the scripts name.
+        environ = _environ([*items, *files.values()], container.environment)
+        seen = see_through(words, environ, pass_others=True, file=script)
     if seen.opaque:
-        return _opaque(image, container, items, seen.opaque)
+        return _opaque(image, container, [*items, *files.values()], seen.opaque)
     found = _program(seen.argv)
     if found is None:
-        text = "\n".join(item.text for item in items)
+        if image.engine and seen.argv[0].endswith(_SCRIPT):
+            return _opaque(image, container, items, "a shell script in a file")
+        text = "\n".join(item.text for item in [*items, *files.values()])
         behind = any(line.search(text) for _, line in _IN_SCRIPT)
         return _opaque(image, container, items, "the engine is not the last program of its script") if behind else None
     name, arguments = found
     if _NO_START.intersection(arguments):
         return None
     environment = _with_commands(container.environment, environ, seen.environ, items[-1])
-    placed = tuple(_placed(word, items[-1]) for word in arguments)
+    placed = tuple(_elsewhere(_placed(word, items[-1]), files) for word in arguments)
     own = image if image.engine == name else replace(image, version="")
-    return _engine(name, own, placed, container, environment, config_map, whole=True)
+    engine, environment = _engine(name, own, placed, container, environment, config_map, whole=True)
+    return replace(engine, script=next(iter(files), "")), environment
+
+
+def _elsewhere(word: Word, files: Mapping[str, Value]) -> Word:
+    return replace(word, elsewhere=True) if any(word.value is one for one in files.values()) else word
 
 
 def _program(argv: Sequence[str]) -> tuple[str, Sequence[str]] | None:
@@ -190,7 +210,8 @@ def _placed(text: str, otherwise: Value) -> Word:
         spot = Spot(Range(otherwise, 0, len(otherwise.text)), shared=True)
     value, start, end = spot.range
     shared = spot.shared or not isinstance(text, Written)
-    return Word(str(text), value, start, end, spot.alone and not shared, is_known(text), shared, text)
+    alone = spot.alone and not shared
+    return Word(str(text), value, start, end, alone, is_known(text), shared, written=text)
 
 
 def _environ(items: Sequence[Value], environment: Environment) -> dict[str, str]:

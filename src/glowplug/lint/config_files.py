@@ -1,4 +1,4 @@
-"""`--config FILE` of an engine, where the file is a key of a ConfigMap that is among the objects."""
+"""Files that a container finds in a ConfigMap among the objects: what stands in one, and `--config FILE` of an engine."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ def options_of(
 ) -> Mapping[str, Option] | None:
     """The options of the file, None where it cannot be read."""
     path = given.value
-    mount = container.mount_of(path) if path else None
-    value = _file(path, mount, config_map) if path and mount is not None else None
-    if value is None or value.is_mapping or value.is_sequence:
+    value = file(path, container, config_map) if path else None
+    if value is None:
         return None
     try:
         found = config_file.parse(value.text, given.value or "")
@@ -46,17 +45,35 @@ def options_of(
     return read
 
 
-def _file(path: str, mount: Mount, config_map: Callable[[str], Object | None]) -> Value | None:
-    if mount.volume is None or mount.kind != "configMap":
+def file(path: str, container: Container, config_map: Callable[[str], Object | None]) -> Value | None:
+    """The text of a file, None for one that is in no ConfigMap of the input. A path that is not absolute begins where the
+    container's `workingDir` says."""
+    directory = container.value.get("workingDir")
+    if not path.startswith("/") and directory is not None and directory.text.startswith("/"):
+        path = posixpath.join(directory.text, path)
+    mount = container.mount_of(path)
+    if mount is None or mount.volume is None:
         return None
-    name = mount.volume.get("configMap", "name")
+    volume = mount.volume.get("configMap")
+    volumes = [volume] if volume is not None else []
+    sources = mount.volume.get("projected", "sources")
+    for source in sources.elements() if sources is not None else ():
+        one = source.get("configMap")
+        volumes += [one] if one is not None else []
+    found = [value for one in volumes if (value := _file(path, mount, one, config_map)) is not None]
+    # Of several sources with one path the last wins, as kubelet writes them.
+    return found[-1] if found and not found[-1].is_mapping and not found[-1].is_sequence else None
+
+
+def _file(path: str, mount: Mount, volume: Value, config_map: Callable[[str], Object | None]) -> Value | None:
+    name = volume.get("name")
     configured = config_map(name.text) if name is not None else None
     below = posixpath.relpath(posixpath.normpath(path), posixpath.normpath(mount.path))
     inner = mount.value.get("subPath")
     key = (inner.text if below == "." else posixpath.join(inner.text, below)) if inner is not None else below
     if configured is None:
         return None
-    items = mount.volume.get("configMap", "items")
+    items = volume.get("items")
     for item in items.elements() if items is not None else ():
         as_path, as_key = item.get("path"), item.get("key")
         if as_path is not None and as_key is not None and posixpath.normpath(as_path.text) == key:

@@ -244,7 +244,7 @@ def _pod(workload: Workload, group: Sequence[Workload], namespace: str, level: s
             for name, variable in container.environment.variables.items()
         },
         whole=container.environment.whole,
-        opaque=engine.opaque,
+        opaque=engine.opaque or ("a shell script in a file" if engine.script else ""),
         entrypoint=_entrypoint(container.image.text if container.image is not None else "", engine.version),
         engines=tuple(one.container.name for one in same),
         pod_security=level,

@@ -159,7 +159,7 @@ def _add_option(workload: Workload, name: str, value: str | None) -> Operations 
     if not engine.words:
         return _first_option(workload, spelled, value)
     last = engine.words[-1]
-    if last.shared or any(word.text == "--" for word in engine.words):
+    if last.shared or last.elsewhere or any(word.text == "--" for word in engine.words):
         return None
     words = [spelled] if value is None else _in_style(engine, spelled, value)
     if last.alone:
@@ -231,7 +231,7 @@ def remove_option(workload: Workload, name: str) -> Operations | None:
 
 
 def _without(workload: Workload, words: Sequence[Word]) -> Operations | None:
-    if any(word.shared for word in words):
+    if any(word.shared or word.elsewhere for word in words):
         return None
     items = [word for word in words if word.alone]
     scripts = [word for word in words if not word.alone]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from glowplug.core.errors import GlowplugError
 from glowplug.core.units import parse_size
 from glowplug.engines.written import written
-from glowplug.lint import commands, landing, nodes, pods
+from glowplug.lint import commands, landing, nodes, pods, unseen
 from glowplug.lint.view import Manifests, Object, Option, Variable, Workload
 from glowplug.manifests import values
 
@@ -112,6 +112,7 @@ def _read(sources: Sequence[Source], compute: str, weights_bytes: int | None) ->
         one for each in objects for pod in _pods(each) for one in _workloads(pod, manifests, places, weights_bytes)
     )
     object.__setattr__(manifests, "workloads", workloads)
+    object.__setattr__(manifests, "notes", tuple(unseen.notes(manifests)))
     return manifests
 
 

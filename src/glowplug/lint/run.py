@@ -85,7 +85,7 @@ def judge(manifests: Manifests, rules: Sequence[Rule]) -> Report:
     return Report(
         findings=tuple(sorted(found.values(), key=_order)),
         skipped=tuple(manifests.skipped),
-        notes=tuple(ignoring.mistakes(manifests, names, lambda name: registry.nearest(name, names))),
+        notes=(*manifests.notes, *ignoring.mistakes(manifests, names, lambda name: registry.nearest(name, names))),
         ignored=hidden,
         failures=tuple(failures.values()),
         manifests=manifests,

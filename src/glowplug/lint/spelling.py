@@ -29,7 +29,7 @@ def rewritten(word: Word, start: int, end: int, new: str, environment: Environme
     None where that is not safe: for what came from elsewhere, by a variable, and for what the shell would read differently there.
     """
     found = places.range_of(word.written, start, end)
-    if found is None or found.origin is not word.value or word.shared:
+    if found is None or found.origin is not word.value or word.shared or word.elsewhere:
         return None
     if word.alone:
         if found.start == 0 and found.end == len(word.value.text):

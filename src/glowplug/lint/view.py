@@ -152,6 +152,8 @@ class Word:
     known: bool = True
     shared: bool = False
     """Whether other words stand at the same place (an unquoted `$FLAGS`), so that it cannot be changed alone."""
+    elsewhere: bool = False
+    """Whether it stands in a file that other pods may start from, too, so that it is not changed for this one."""
     written: str = field(default="", repr=False, compare=False)
     """The text again, each character with the place it comes from (`engines/written.py`)."""
 
@@ -171,6 +173,8 @@ class Engine:
     opaque: str = ""
     whole: bool = True
     """False where options may be given that are not here: by a ServingRuntime, a file that is not in the input, a reference."""
+    script: str = ""
+    """Where the command line stands in a file (a key of a ConfigMap), the file's path: who has not the input cannot follow it."""
     given: tuple[Option, ...] = field(default=(), repr=False)
     """Every option in its order, those that a later one overrules included; dotted ones under the name of what they add to."""
 
@@ -294,6 +298,8 @@ class Manifests:
     compute: str = ""
     skipped: tuple[str, ...] = ()
     """What could not be looked at, in sentences."""
+    notes: tuple[str, ...] = ()
+    """What else is to be told, in sentences: a command that cannot be followed, a value that the API server refuses."""
 
     def of_kind(self, *kinds: str) -> tuple[Object, ...]:
         """The objects of these kinds."""

@@ -116,7 +116,7 @@ def _place(workload: Workload, option: Option, scheme: str) -> tuple[Value | Pla
         return option.at, None
     at = places.of_word(word, begin, begin + len(scheme))
     found = places.range_of(word.written, begin, begin + len(scheme))
-    if found is None or word.shared or found.origin.text[found.start : found.end] != scheme:
+    if found is None or word.shared or word.elsewhere or found.origin.text[found.start : found.end] != scheme:
         return at, None
     lower = scheme.lower()
     return at, Fix(f"write {lower}://", (Splice(found.origin, found.start, found.end, lower),))
