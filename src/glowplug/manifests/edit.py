@@ -89,6 +89,8 @@ class Rename:
 
 
 Operation = Put | Insert | Replace | Splice | Remove | Rename
+_Together = list[Operation]
+"""One operation, or several that put elements in at one place."""
 
 
 def apply(source: Source, operations: Sequence[Operation]) -> str:
@@ -167,13 +169,13 @@ def _edited(text: str, data: Any, operations: Sequence[Operation]) -> tuple[str,
     """One document after its operations: its text and its data. Those that touch nothing of one another are done in one go, so
     that the document is read again as often as one place is changed, not as often as there are operations."""
     moves = _Moves()
-    waiting = list(operations)
+    waiting = _gathered(operations)
     while waiting:
         page = Page(text)
         turn = _Turn()
-        later: list[Operation] = []
+        later: list[_Together] = []
         for operation in waiting:
-            if turn.takes(_way(_subject(operation))):
+            if turn.takes(_way(_subject(operation[0]))):
                 edits, data = moves.carried_out(operation, page, data)
                 turn.edits += edits or []
             else:
@@ -181,6 +183,21 @@ def _edited(text: str, data: Any, operations: Sequence[Operation]) -> tuple[str,
         text = _rewritten(text, turn.edits)
         waiting = later
     return text, data
+
+
+def _gathered(operations: Sequence[Operation]) -> list[_Together]:
+    """What is put in at one place of one list is one operation: so a hundred variables cost what one does."""
+    gathered: list[_Together] = []
+    places: dict[tuple[Path, int | None], _Together] = {}
+    for operation in operations:
+        if isinstance(operation, Insert):
+            together = places.setdefault((_way(operation.sequence), operation.index), [])
+            together.append(operation)
+            if len(together) == 1:
+                gathered.append(together)
+        else:
+            gathered.append([operation])
+    return gathered
 
 
 def _way(value: Value) -> Path:
@@ -232,8 +249,9 @@ class _Moves:
         self._spliced: dict[Path, list[tuple[int, int, int]]] = {}
         self._gone: set[Path] = set()
 
-    def carried_out(self, operation: Operation, page: Page, data: Any) -> tuple[list[Edit] | None, Any]:
-        """One operation on the text, as edits, and on the data."""
+    def carried_out(self, together: _Together, page: Page, data: Any) -> tuple[list[Edit] | None, Any]:
+        """One operation, or several that are one, on the text, as edits, and on the data."""
+        operation = together[0]
         subject = _subject(operation)
         was = _way(subject)
         path = self._now(was)
@@ -244,11 +262,14 @@ class _Moves:
                 key = self._name(was, key)
                 edits = page.put(path, key, value, self._names.get(was, {}).get(after, after) or "")
                 return edits, intent.changed(data, path, intent.put(key, plain(value)))
-            case Insert(_, value, index):
+            case Insert(_, _, index):
                 _demand(subject.is_sequence or subject.data is None, "only a list has elements")
-                at = self._inserted(was, subject, index)
-                edits = page.insert(path, at, value)
-                return edits, intent.changed(data, path, intent.inserted(at, plain(value)))
+                values = [one.value for one in together if isinstance(one, Insert)]
+                at, *_ = [self._inserted(was, subject, index) for _ in values]
+                edits = page.insert(path, at, values)
+                for place, value in enumerate(values, at):
+                    data = intent.changed(data, path, intent.inserted(place, plain(value)))
+                return edits, data
             case Replace(_, to):
                 edits = page.replace(path, to)
                 self._gone.add(was)

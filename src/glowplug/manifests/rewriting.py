@@ -89,27 +89,28 @@ class Page:
         before = _index(node, after) if after else None
         last = len(node.children) - 2 if before is None else before
         if node.flow:
-            return self._add_to_flow(node, last + 1, self._flow_pair(node, key, value))
+            return self._add_to_flow(node, last + 1, [self._flow_pair(node, key, value)])
         indent = " " * self._column(node.children[0].start)
         return self._add_lines(node.children[last + 1], writing.block({key: value}, indent, self._lists()))
 
-    def insert(self, path: Path, index: int, value: Any) -> list[Edit] | None:
-        """The sequence at `path` gets an element before the one at `index`."""
+    def insert(self, path: Path, index: int, values: Sequence[Any]) -> list[Edit] | None:
+        """The sequence at `path` gets elements before the one at `index`."""
         spot = self._find(path)
         if spot is None or spot.raw.target:
             return None
         node = spot.raw
         if node.kind == SCALAR or not node.children:
-            return self._fill(spot, [value])
+            return self._fill(spot, list(values))
         if node.flow:
-            written = self._flow_text(value, node, self._flow_indent(node))
+            written = [self._flow_text(value, node, self._flow_indent(node)) for value in values]
             if index:
                 return self._add_to_flow(node, index - 1, written)
             first = node.children[0]
             gap = self.text[start_of(self.text, node) + 1 : first.start]
-            return [Edit(first.start, first.start, f"{written},{gap if gap.strip(' ') else ' '}")]
+            text = "".join(f"{one},{gap if gap.strip(' ') else ' '}" for one in written)
+            return [Edit(first.start, first.start, text)]
         indent = " " * self._column(self._dash(node, 0))
-        lines = writing.block([value], indent, self._lists())
+        lines = writing.block(list(values), indent, self._lists())
         if index == len(node.children):
             return self._add_lines(node.children[-1], lines)
         dash = self._dash(node, index)
@@ -436,15 +437,16 @@ class Page:
 
     # Writing in flow style
 
-    def _add_to_flow(self, node: Node, last: int, text: str) -> list[Edit]:
+    def _add_to_flow(self, node: Node, last: int, texts: Sequence[str]) -> list[Edit]:
         """Behind the child at `last`."""
         end = self._end(node.children[last])
         first = node.children[0]
         gap = self.text[start_of(self.text, node) + 1 : first.start]
         if not gap.strip(" \t") and "\n" not in gap and "\r" not in gap:
-            return [Edit(end, end, ", " + text)]
+            return [Edit(end, end, "".join(", " + text for text in texts))]
         rest = self._line_end(end)
         separator = self.eol + " " * self._column(first.start)
+        text = ("," + separator).join(texts)
         if last == len(node.children) - 1 and _REST_IS_COMMENT.match(self.text, end, rest):
             comment = self.text[end:rest]
             return [Edit(end, rest, "," + comment + separator + text)]
