@@ -104,6 +104,8 @@ def fork(
     down_read, down_write, up_read, up_write = opened
     if child == 0:
         _be_nobodys_child()
+        os.close(down_write)  # else nobody would see that the launcher became the engine without a word
+        os.close(up_read)
         _guarded(lambda: _watch(_Ends(down_read, up_write), engine, options, command, environ, owner))
     os.close(down_read)
     os.close(up_write)
