@@ -180,6 +180,57 @@ def test_templates_of_charts_are_left_out_with_a_note(call: Call) -> None:
     assert "helm template" in named.err
 
 
+OVERLAY = """\
+resources: [../base, service.yaml]
+images: [{name: vllm/vllm-openai, newTag: v0.34.0}]
+patches:
+  - path: patch.yaml
+  - target: {kind: Deployment}
+    patch: "- {op: add, path: /spec/replicas, value: 2}"
+"""
+PATCH = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: vllm}
+spec: {template: {spec: {containers: [{name: vllm, image: "vllm/vllm-openai:v0.33.0", args: [--enforce-eager]}]}}}
+"""
+
+
+def test_kustomizations_are_left_out_with_their_patches_and_told(call: Call) -> None:
+    for name in ("base", "overlay"):
+        Path(name).mkdir()
+    Path("base/kustomization.yaml").write_text("resources: [deploy.yaml]\n")
+    Path("base/deploy.yaml").write_text(DEPLOYMENT)
+    Path("overlay/kustomization.yaml").write_text(OVERLAY)
+    Path("overlay/patch.yaml").write_text(PATCH)
+    Path("overlay/service.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
+    every = sorted(str(path) for path in Path().rglob("*.yaml") if path.parent.name)
+    for paths in (["base", "overlay"], every):
+        answer = call("lint", *paths, "--select", "eager", "-o", "json")
+        assert [one["file"] for one in answer.json["findings"]] == ["base/deploy.yaml"]
+        (line,) = answer.err.splitlines()
+        assert "overlay/kustomization.yaml: left out with its patches" in line
+        assert "`kustomize build overlay` prints" in line
+    alone = call("lint", "overlay")
+    assert alone.status == 0
+    assert "kustomize build overlay" in alone.err
+    assert call("lint", "base", "--select", "eager").err == "", "it changes nothing, and its files are there"
+    assert "kustomize build" in call("lint", "base/kustomization.yaml").err, "its file is not"
+
+
+def test_files_without_objects_are_told_in_one_line(call: Call) -> None:
+    for number in range(12):
+        Path(f"{number:02}.json").write_text('{"a": 1}\n')
+    Path("deploy.yaml").write_text(DEPLOYMENT)
+    answer = call("lint", ".", "--select", "eager")
+    (line,) = answer.err.splitlines()
+    assert "12 documents in 12 files are no Kubernetes objects" in line
+    assert line.endswith("00.json, 01.json, 02.json and 9 more")
+    Path("one").mkdir()
+    Path("one/values.yaml").write_text("a: 1\n")
+    assert "one/values.yaml, line 1: no Kubernetes object" in call("lint", "one").err
+
+
 def test_an_empty_directory_and_manifests_without_engines(call: Call) -> None:
     Path("empty").mkdir()
     Path("other.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")

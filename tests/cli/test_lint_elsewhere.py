@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -82,14 +83,34 @@ def test_the_action_is_one_that_runners_take() -> None:
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: str(hook["id"]))
 def test_a_hook_is_a_call_that_there_is(call: Call, tmp_path: Path, hook: dict[str, Any]) -> None:
     assert hook["language"] == "python"
-    assert hook["types"] == ["yaml"]
-    path = tmp_path / "pod.yaml"
+    assert hook["types_or"] == ["yaml", "json"]
+    path, same = tmp_path / "pod.yaml", tmp_path / "pod.json"
     path.write_text(BAD)
+    same.write_text(json.dumps(yaml.safe_load(BAD), indent=2))
     program, *arguments = shlex.split(hook["entry"])
     assert program == "glowplug"
-    answer = call(*arguments, path)
+    answer = call(*arguments, path, same)
     assert answer.status == 1
-    assert "eager-mode" in answer.out
+    assert answer.out.count(" eager-mode ") == 2
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: str(hook["id"]))
+@pytest.mark.parametrize(
+    ("path", "tags", "given"),
+    [
+        ("k8s/pod.yaml", {"yaml"}, True),
+        ("k8s/pod.json", {"json"}, True),
+        ("k8s/pod.txt", {"text"}, False),
+        ("chart/templates/pod.yaml", {"yaml"}, False),
+        ("tsconfig.json", {"json"}, False),
+        ("web/tsconfig.app.json", {"json"}, False),
+        (".vscode/settings.json", {"json"}, False),
+        ("mytsconfig.json", {"json"}, True),
+    ],
+)
+def test_which_files_a_hook_is_given(hook: dict[str, Any], path: str, tags: set[str], given: bool) -> None:
+    """As pre-commit chooses: by `types_or` of what the file is, and by a search for `exclude` in its path."""
+    assert (bool(tags & set(hook["types_or"])) and not re.search(hook["exclude"], path)) == given
 
 
 def test_hooks() -> None:

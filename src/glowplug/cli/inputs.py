@@ -1,7 +1,7 @@
 """Manifests that a command is pointed at: files, directories, `-`. What cannot be read is told, and the rest is read all the same.
 
 In a directory, all of `*.yaml`, `*.yml` and `*.json` counts, but for what is hidden and for a chart's templates, which are no YAML
-before Helm has printed them.
+before Helm has printed them. Kustomizations and their patches are left out wherever they come from (`kustomizations.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from glowplug.cli import kustomizations
 from glowplug.core.errors import BadInputError, GlowplugError, NotFoundError, hint_of
 from glowplug.core.files import read_small
 from glowplug.manifests import source
@@ -92,7 +93,9 @@ def read(paths: Sequence[str], stdin: bytes | None) -> Given:
                 reading.notes.append(f"{path}: no *.yaml, *.yml or *.json in it")
         else:
             reading.file(Path(path), listed=False)
-    return Given(tuple(reading.inputs), tuple(reading.errors), tuple(reading.notes))
+    out, notes = kustomizations.left_out([(one.path, one.source) for one in reading.inputs if one.path is not None])
+    used = tuple(one for one in reading.inputs if one.path not in out)
+    return Given(used, tuple(reading.errors), (*reading.notes, *notes))
 
 
 def _bytes(path: Path, *, listed: bool) -> bytes:

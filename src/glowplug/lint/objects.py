@@ -29,6 +29,7 @@ WEIGHTS: Final = "glowplug.dev/weights"
 
 _DEEPEST_LIST: Final = 8
 _EACH: Final = "*"
+_MOST_NAMES: Final = 3
 _TEMPLATES: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "Pod": ((),),
     "PodTemplate": (("template",),),
@@ -96,15 +97,15 @@ def _collector_at_rest() -> Iterator[None]:
 
 def _read(sources: Sequence[Source], compute: str, weights_bytes: int | None) -> Manifests:
     objects: list[Object] = []
-    skipped: list[str] = []
+    skipped: list[tuple[str, int]] = []
     for source in sources:
         for document in values.load(source):
             found = tuple(_objects(document, "", "", 0))
             objects += found
             if not found and not _is_empty_list(document):
                 line = source.position(document.span.start)[0]
-                skipped.append(f"{source.name}, line {line}: no Kubernetes object (it has no apiVersion and kind)")
-    manifests = Manifests(tuple(objects), (), (), compute, tuple(skipped))
+                skipped.append((source.name, line))
+    manifests = Manifests(tuple(objects), (), (), compute, _told(skipped))
     # Workloads and the whole point at each other: the circle is closed here, once.
     object.__setattr__(manifests, "nodes", nodes.read(manifests))
     places = landing.Landing(manifests)
@@ -114,6 +115,20 @@ def _read(sources: Sequence[Source], compute: str, weights_bytes: int | None) ->
     object.__setattr__(manifests, "workloads", workloads)
     object.__setattr__(manifests, "notes", tuple(unseen.notes(manifests)))
     return manifests
+
+
+def _told(skipped: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+    """One line for all of them: a repository has many files of YAML and JSON that are no manifests."""
+    if not skipped:
+        return ()
+    if len(skipped) == 1:
+        name, line = skipped[0]
+        return (f"{name}, line {line}: no Kubernetes object (it has no apiVersion and kind)",)
+    names = list(dict.fromkeys(name for name, _ in skipped))
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    files = "1 file" if len(names) == 1 else f"{len(names)} files"
+    what = "are no Kubernetes objects (they have no apiVersion and kind)"
+    return (f"{len(skipped)} documents in {files} {what}: {', '.join(names[:_MOST_NAMES])}{more}",)
 
 
 def _objects(value: Value, api_version: str, kind: str, depth: int) -> Iterator[Object]:
