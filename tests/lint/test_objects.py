@@ -220,19 +220,23 @@ def test_objects_are_found_by_name() -> None:
     assert len(found.of_kind("ConfigMap", "Secret")) == 4
 
 
-def test_other_documents_are_told() -> None:
-    found = manifests(
-        "image: {repository: vllm/vllm-openai}\n---\n- a\n---\nkind: [x]\napiVersion: 1\n---\n",
-        of_kind("v1 List", "items: []"),
-        "services: {vllm: {image: vllm/vllm-openai}}\n",
-    )
+OTHERS = ("image: {repository: vllm/vllm-openai}\n", "- a\n", "kind: [x]\napiVersion: 1\n", "services: {vllm: {}}\n")
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_another_document_is_told_with_its_place(text: str) -> None:
+    found = manifests(of_kind("v1 List", "items: []"), "---\n---\n" + text)
     assert (found.objects, found.workloads) == ((), ())
-    assert [text.partition(":")[0] for text in found.skipped] == [
-        "1.yaml, line 1",
-        "1.yaml, line 3",
-        "1.yaml, line 5",
-        "3.yaml, line 1",
-    ]
+    assert found.skipped == ("2.yaml, line 3: no Kubernetes object (it has no apiVersion and kind)",)
+
+
+def test_several_are_told_in_one_line() -> None:
+    (line,) = manifests(OTHERS[0] + "---\n" + OTHERS[1], *OTHERS[1:]).skipped
+    assert line.startswith("5 documents in 4 files are no Kubernetes objects")
+    assert line.endswith(": 1.yaml, 2.yaml, 3.yaml and 1 more")
+    (line,) = manifests("---\n".join(OTHERS)).skipped
+    assert line.startswith("4 documents in 1 file are no")
+    assert line.endswith(": 1.yaml")
 
 
 def test_what_is_no_yaml_is_bad_input() -> None:
