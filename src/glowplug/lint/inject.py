@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from glowplug.core.documents import codec
 from glowplug.core.errors import GlowplugError, NotFoundError
 from glowplug.engines.vllm.caches import behaviour
-from glowplug.lint import objects
+from glowplug.lint import knative, objects
+from glowplug.lint.nvme import on_its_nodes
+from glowplug.lint.rules.compile.off import caches_off, compiling_off
 from glowplug.manifests import edit
 from glowplug.manifests.source import Source
 from glowplug.render import inject as one_pod
@@ -110,7 +112,8 @@ def inject(sources: Sequence[Source], options: Options, chosen: Sequence[str] = 
     `namespace` is that of objects that name none. Raises BadInputError for a source that is no YAML, NotFoundError for a chosen
     object that is not there, or where nothing of all this is a pod with an engine.
     """
-    manifests = objects.read(sources, compute=options.compute.value)
+    # What makes the nodes is asked of the manifests first; `options` say it where they do not.
+    manifests = objects.read(sources)
     groups = _groups(manifests, chosen)
     levels = _levels(manifests)
     tried = [_tried(group, options, levels, namespace) for group in groups]
@@ -177,7 +180,7 @@ def _tried(group: Sequence[Workload], options: Options, levels: Mapping[str, str
         # Whatever the manifest's own namespace is: only the name of a domain is held to a rule of ours.
         own = replace(options, namespace=where) if where else options
         level = levels.get(where, "")
-        done = [(workload, one_pod.inject(_pod(workload, group, where, level), own)) for workload in group]
+        done = [(workload, _injected(workload, group, own, where, level)) for workload in group]
     except one_pod.RefusedError as reason:
         return _Tried(source, Injected(source.name, whole.title, "refused", str(reason)))
     except GlowplugError as error:
@@ -187,6 +190,13 @@ def _tried(group: Sequence[Workload], options: Options, levels: Mapping[str, str
     notes = [*_named(done, "notes"), *([_IMMUTABLE[whole.kind]] if changes and whole.kind in _IMMUTABLE else [])]
     row = Injected(source.name, whole.title, "changed" if changes else "unchanged", "", changes, tuple(notes))
     return _Tried(source, row, operations)
+
+
+def _injected(workload: Workload, group: Sequence[Workload], options: Options, namespace: str, level: str) -> Injection:
+    """The edit of one pod, with paths of the nodes that the input says it lands on."""
+    placed, note = on_its_nodes(workload, options)
+    found = one_pod.inject(_pod(workload, group, namespace, level), placed)
+    return replace(found, notes=(*found.notes, note)) if note and found.changes else found
 
 
 def _named(done: Sequence[tuple[Workload, Injection]], what: str) -> Iterator[str]:
@@ -250,6 +260,8 @@ def _pod(workload: Workload, group: Sequence[Workload], namespace: str, level: s
         pod_security=level,
         selected=_labels(root.get("spec", "selector", "matchLabels")),
         claims=_names(root.get("spec", "volumeClaimTemplates")),
+        off=next((one.why for one in (*compiling_off(workload), *caches_off(workload))), ""),
+        knative=knative.makes_pods(workload.object),
     )
 
 

@@ -16,7 +16,7 @@ from glowplug.manifests.edit import Operation, Put, Remove
 from glowplug.manifests.kubelet import escaped, literal
 from glowplug.manifests.writing import plain
 from glowplug.render import pods
-from glowplug.render.injecting import carried, variables, volumes
+from glowplug.render.injecting import carried, knative, variables, volumes
 from glowplug.render.injecting.listing import Listing
 from glowplug.render.injecting.part import Part
 from glowplug.render.injecting.pod import Pod, RefusedError, demand, text
@@ -52,6 +52,7 @@ def inject(pod: Pod, options: Options) -> Injection:
     options = _with_kept_domain(pod, options)
     demand(pod, options)
     added = pods.warming(options, recipe.CACHE_ROOT)
+    knative.demand(pod, options, added)
     parts = (
         _label(pod, added),
         _init_container(pod, options, added),
@@ -59,11 +60,13 @@ def inject(pod: Pod, options: Options) -> Injection:
         variables.compared(pod, options, added),
         volumes.compared(pod, options, added),
     )
-    return Injection(
-        tuple(one for part in parts for one in part.operations),
-        tuple(one for part in parts for one in part.changes),
-        tuple(one for part in parts for one in part.notes),
-    )
+    changes = tuple(one for part in parts for one in part.changes)
+    notes = [one for part in parts for one in part.notes]
+    if changes:
+        notes += knative.notes(pod, added)
+    if pod.off:
+        notes.append(f"{pod.off}: there is nothing to keep or restore until that is gone")
+    return Injection(tuple(one for part in parts for one in part.operations), changes, tuple(notes))
 
 
 def _with_kept_domain(pod: Pod, options: Options) -> Options:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from glowplug import __version__
 from glowplug.catalog.gpus import MIB, gpu
 from glowplug.core.errors import UsageError
+from glowplug.engines.vllm.caches import REASONS
 from glowplug.manifests import recipe
 from glowplug.manifests.writing import noted
 from glowplug.render import budget, copying
@@ -156,7 +157,7 @@ def environment(options: Options, added: Recipe) -> list[Any]:
     )
     for group, title in groups:
         for place, (name, value) in enumerate(group.items()):
-            why = plan.why(name) if options.profile != "guide" else ""
+            why = plan.why(name) or REASONS.get(name, "") if options.profile != "guide" else ""
             entries.append(noted({"name": name, "value": value}, why or (title if place == 0 else "")))
     return entries + [variable.entry() for variable in added.variables]
 

@@ -41,6 +41,10 @@ _AOT_INDEX: Final = "model"
 _PIECEWISE_INDEX: Final = "vllm_compile_cache.py"
 _INDUCTOR: Final = "TORCHINDUCTOR_CACHE_DIR"
 _TRITON: Final = "TRITON_CACHE_DIR"
+REASONS: Final = {
+    "VLLM_XLA_CACHE_PATH": "Not for XLA: vLLM to 0.26.0 hashes this path into its compile key, which is to be the same everywhere."
+}
+"""For a comment where a variable stands in a manifest and its name says something else."""
 ADAPTOR_SWITCH: Final = "VLLM_USE_STANDALONE_COMPILE"
 REDIRECTING: Final = "InductorAdaptor"
 # With torch 2.8; before it the switch is not looked at.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from glowplug.manifests import recipe
-from glowplug.render.injecting import carried
+from glowplug.render.injecting import carried, shape
 from glowplug.render.options import Mode
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class Pod:
     the command cannot be followed, "" where it can. `entrypoint` is what the image starts where the manifest names no command,
     () where that is not known for certain. `engines` are the names of all containers of the pod with an engine. `pod_security`
     is the level that the namespace enforces, "" where the input does not say. `selected` are the labels that the object selects
-    its pods by, `claims` the names of a StatefulSet's claim templates.
+    its pods by, `claims` the names of a StatefulSet's claim templates. `off` says what keeps the engine from compiling, or from
+    keeping what it compiled. `knative` says whether Knative makes the pods, None where the cluster decides that.
     """
 
     template: Value
@@ -54,6 +55,8 @@ class Pod:
     pod_security: str = ""
     selected: Mapping[str, str] = field(default_factory=dict)
     claims: tuple[str, ...] = ()
+    off: str = ""
+    knative: bool | None = False
 
     @property
     def command(self) -> list[str]:
@@ -120,6 +123,8 @@ def demand(pod: Pod, options: Options) -> None:
 
 
 def _reasons(pod: Pod, options: Options) -> Iterator[str]:
+    for fault in shape.faults(pod.template, pod.spec, pod.container):
+        yield f"{fault}, which Kubernetes demands"
     if text(pod.spec, "os", "name") == "windows" or text(pod.spec, "nodeSelector", "kubernetes.io/os") == "windows":
         yield "its nodes run Windows, which has neither sh nor these paths"
     yield from _of_security(pod, options)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from glowplug.core import redact
 from glowplug.core.documents.fingerprint import Layout
 from glowplug.engines.adapter import Launch
+from glowplug.engines.defaults import is_default
+from glowplug.engines.places import below
+from glowplug.engines.vllm.caches import REASONS
 from glowplug.manifests import recipe
 from glowplug.manifests.kubelet import escaped, literal
 from glowplug.manifests.writing import noted, plain
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from glowplug.render.options import Options
 
 _TITLE: Final = "torch.compile cache"
+_LOST: Final = "neither restored nor published"
+_NOT_SHARED: Final = "not in the shared directory"
 DOMAIN: Final = "GLOWPLUG_DOMAIN"
 _STORE: Final = "GLOWPLUG_STORE"
 _ROOT: Final = "GLOWPLUG_CACHE_ROOT"
@@ -41,7 +46,7 @@ def compared(pod: Pod, options: Options, added: Recipe) -> Part:
     """What the container lacks, and what it has from another mode. Raises RefusedError."""
     part = Part()
     listed = Listing(pod.container, "env", ("args", "command", "image"))
-    _caches(pod, listed, part)
+    _caches(pod, options, listed, part)
     for variable in added.variables:
         _client(pod, options, variable, listed, part)
     _superfluous(pod, options, added, listed, part)
@@ -57,7 +62,7 @@ def compared(pod: Pod, options: Options, added: Recipe) -> Part:
     return part
 
 
-def _caches(pod: Pod, listed: Listing, part: Part) -> None:
+def _caches(pod: Pod, options: Options, listed: Listing, part: Part) -> None:
     """The engine's own, from its adapter, as in what `render` makes."""
     launch = Launch(engine=pod.engine, model="", layout=Layout(), args={}, env={})
     known = {name: value for name, value in pod.environ.items() if value is not None}
@@ -66,12 +71,28 @@ def _caches(pod: Pod, listed: Listing, part: Part) -> None:
     missing = [name for name in wanted if name not in pod.environ]
     for name in missing:
         first = len(missing) == len(wanted) and name == missing[0]
-        listed.add(noted({"name": name, "value": literal(wanted[name])}, _TITLE if first else ""))
+        listed.add(noted({"name": name, "value": literal(wanted[name])}, _TITLE if first else REASONS.get(name, "")))
         part.changes.append(f"variable {name}={wanted[name]}")
     kept, _ = compiling.split(placed.kept)
     part.notes += [_kept(name, value) for name, value in kept.items()]
     part.notes += [_kept(name, None) for name in wanted if name in pod.environ and pod.environ[name] is None]
-    part.notes += [_shown(cost, known) for cost in placed.costs]
+    costs = [cost.replace(_LOST, _NOT_SHARED) if options.mode is Mode.SHARED else cost for cost in placed.costs]
+    part.notes += [_shown(cost, known) for cost in costs]
+    part.notes += _left_behind(pod, {name: wanted[name] for name in missing})
+
+
+def _left_behind(pod: Pod, added: Mapping[str, str]) -> Iterator[str]:
+    """Volumes at the places that these variables lead away from."""
+    home = (pod.environ.get("XDG_CACHE_HOME") or "").rstrip("/")
+    root = added.get("VLLM_CACHE_ROOT")
+    for mount in pod.listed(pod.container, "volumeMounts"):
+        where = f"the volume {text(mount, 'name')} at {text(mount, 'mountPath')}"
+        path = text(mount, "mountPath").rstrip("/")
+        name = next((name for name in added if is_default(name, path)), None)
+        if name is not None:
+            yield f"{where} is no longer used: {name} leads to {added[name]}"
+        elif root and home and path and below(f"{home}/vllm", path) and root != f"{home}/vllm":
+            yield f"{where} is no longer where vLLM keeps what it compiles: VLLM_CACHE_ROOT leads to {root}"
 
 
 def _client(pod: Pod, options: Options, variable: Variable, listed: Listing, part: Part) -> None:
