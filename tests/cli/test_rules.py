@@ -26,6 +26,18 @@ def test_the_table_has_each_rule_with_its_severity(call: Call) -> None:
         assert documentation.read(rule).summary in line
 
 
+@pytest.mark.parametrize("columns", [40, 70, 80, 100, 250])
+def test_in_a_terminal_the_table_keeps_to_its_width(call: Call, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setattr("glowplug.cli.rules.width", lambda: columns)
+    answer = call("rules")
+    assert max(map(len, answer.out.splitlines())) <= max(columns, 45)
+    words = answer.out.split()
+    for name, rule in registry.RULES.items():
+        at = words.index(name)
+        summary = documentation.read(rule).summary.split()
+        assert words[at : at + 2 + len(summary)] == [name, rule.severity.value, *summary]
+
+
 @pytest.mark.parametrize("arguments", [(), (next(iter(registry.RULES), "none"),)])
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_the_document_obeys_its_schema(call: Call, arguments: tuple[str, ...], form: str) -> None:

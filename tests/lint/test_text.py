@@ -99,6 +99,32 @@ def test_carets_stand_below_what_is_meant(source: str, what: str) -> None:
     assert len(above) < 200
 
 
+LONG = "the pod asks for nvidia.com/gpu and does not tolerate the taint nvidia.com/gpu:NoSchedule of 日本語 nodes"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@pytest.mark.parametrize("before", [0, 5, 300])
+@pytest.mark.parametrize("filler", ["x", "日", "\t", "\x07"])
+def test_nothing_is_wider_than_the_terminal(width: int, before: int, filler: str) -> None:
+    source = f"a: {filler * before} bcd {'y' * 300}"
+    start = source.index("bcd")
+    place = Place(Source("a.yaml", source), Span(start, start + 3))
+    report = Report((Finding("rule", Severity.ERROR, place, "", LONG, LONG),))
+    summary = document.summarize(report, 1, unsafe=False)
+    plain = STYLE.sub("", text.text(report, summary, width=width))
+    lines = plain.splitlines()
+    assert all(sum(map(_columns, line)) <= width for line in lines[:-1]), plain
+    assert " ".join(plain.split()).count(LONG) == 2, "no word is lost or cut"
+    [under] = [number for number, line in enumerate(lines) if line.strip(" |").startswith("^")]
+    at = lines[under].index("^")
+    wide = "".join(character for character in lines[under - 1] for _ in range(_columns(character)))
+    assert wide[at : at + 3] == "bcd"
+
+
+def test_where_no_terminal_reads_a_message_is_one_line() -> None:
+    assert f"error rule {LONG * 3}\n" in _of("a: bcd", "bcd", LONG * 3)
+
+
 def _columns(character: str) -> int:
     import unicodedata
 

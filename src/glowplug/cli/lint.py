@@ -15,7 +15,7 @@ import click
 
 from glowplug.cli import errors, streams
 from glowplug.cli.examples import epilog
-from glowplug.cli.output import Output, note
+from glowplug.cli.output import Output, note, width
 from glowplug.cli.values import checked, demand_some
 from glowplug.core.errors import UsageError
 
@@ -252,7 +252,10 @@ def _show(asked: Asked, report: Report, summary: Summary, *, unreadable: bool) -
     else:
         value = document.to_document(report.findings, summary, unsafe=asked.unsafe) if asked.form != "text" else None
         Output(asked.form).document(
-            value, lambda: text.text(report, summary, unsafe=asked.unsafe), styled=True, err=asked.filters
+            value,
+            lambda: text.text(report, summary, unsafe=asked.unsafe, width=width(err=asked.filters)),
+            styled=True,
+            err=asked.filters,
         )
 
 

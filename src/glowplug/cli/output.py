@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -81,6 +82,15 @@ def _told(line: str) -> None:
 def colour() -> bool | None:
     """False with NO_COLOR; None leaves it to click, which asks whether stdout is a terminal."""
     return False if os.environ.get("NO_COLOR") else None
+
+
+def width(*, err: bool = False) -> int | None:
+    """The columns of the terminal that reads stdout (`err`: stderr), None where none does."""
+    stream = sys.stderr if err else sys.stdout
+    with contextlib.suppress(OSError, ValueError):  # a closed one
+        if stream is not None and stream.isatty():
+            return shutil.get_terminal_size().columns
+    return None
 
 
 def output_option(function: F) -> F:

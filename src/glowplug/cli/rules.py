@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import textwrap
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from glowplug.cli import markdown
 from glowplug.cli.examples import epilog
-from glowplug.cli.output import Output, output_option
+from glowplug.cli.output import Output, output_option, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from glowplug.lint.rule import Rule
+
+
+_LEAST: Final = 30
 
 
 @click.command(
@@ -55,6 +59,20 @@ def _area(area: str, rules: Sequence[Rule]) -> Iterator[str]:
     from glowplug.lint import documentation
 
     yield click.style(area, bold=True)
-    width = max((len(one.name) for one in rules), default=0)
+    longest = max((len(one.name) for one in rules), default=0)
+    columns = width()
     for one in rules:
-        yield f"  {one.name.ljust(width)}  {one.severity.value.ljust(7)}  {documentation.read(one).summary}"
+        head = f"  {one.name.ljust(longest)}  {one.severity.value.ljust(7)}  "
+        yield from _row(head, documentation.read(one).summary, columns)
+
+
+def _row(head: str, summary: str, columns: int | None) -> Iterator[str]:
+    """One line where no terminal reads; in a terminal the summary below itself, or where that is too narrow below the name."""
+    if columns is None:
+        yield head + summary
+    elif columns - len(head) >= _LEAST:
+        lines = textwrap.wrap(summary, columns - len(head), break_long_words=False, break_on_hyphens=False)
+        yield from (f"{' ' * len(head) if number else head}{line}" for number, line in enumerate(lines))
+    else:
+        yield head.rstrip()
+        yield from textwrap.wrap(summary, max(columns, _LEAST), initial_indent="    ", subsequent_indent="    ")

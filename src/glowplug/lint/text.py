@@ -1,10 +1,12 @@
 """Findings for people, in the manner of ruff: place, severity, rule and message, the line with carets, a hint, and a closing line.
 
-Bold and colours are always in it; the writer drops them where no terminal reads. Credentials in an excerpt are stars.
+Bold and colours are always in it; the writer drops them where no terminal reads. Credentials in an excerpt are stars. For a
+terminal of some width messages are wrapped and excerpts cut; without one a message is a line, which programs can look for.
 """
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +16,7 @@ from glowplug.lint import secrets
 from glowplug.lint.rule import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from glowplug.lint.document import Summary
     from glowplug.lint.findings import Finding
@@ -23,13 +25,14 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 110
 _BEFORE: Final = 30
+_NARROWEST: Final = 40
 _COLOURS: Final = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.INFO: "1;36"}
 
 
-def text(report: Report, summary: Summary, *, unsafe: bool = False) -> str:
-    """All findings and the closing line."""
+def text(report: Report, summary: Summary, *, unsafe: bool = False, width: int | None = None) -> str:
+    """All findings and the closing line. `width`: the columns of the terminal that shows it, None for none."""
     hidden = _Hidden(report) if report.findings else None
-    blocks = ["\n".join(_block(one, hidden, unsafe=unsafe)) for one in report.findings if hidden]
+    blocks = ["\n".join(_block(one, hidden, width, unsafe=unsafe)) for one in report.findings if hidden]
     return "\n\n".join([*blocks, closing(summary)])
 
 
@@ -57,30 +60,50 @@ def _number(count: int, name: str) -> str:
     return f"{count} {plural}"
 
 
-def _block(one: Finding, hidden: _Hidden, *, unsafe: bool) -> list[str]:
+def _block(one: Finding, hidden: _Hidden, width: int | None, *, unsafe: bool) -> list[str]:
     star = f"{_styled('[*]', '36')} " if one.fixable(unsafe=unsafe) else ""
     severity = _styled(one.severity.value, _COLOURS[one.severity])
     head = f"{_styled(one_line(one.file), '1')}:{one.line}:{one.column}:"
     gutter = " " * len(str(one.line))
-    lines = [f"{head} {severity} {_styled(one.rule, '1')} {star}{one_line(one.message)}"]
+    plain = f"{one_line(one.file)}:{one.line}:{one.column}: {one.severity.value} {one.rule} {'[*] ' if star else ''}"
+    first, *rest = _wrapped(one_line(one.message), len(plain), f"{gutter}   ", width)
+    lines = [f"{head} {severity} {_styled(one.rule, '1')} {star}{first}", *rest]
     if one.object:
         lines.append(_styled(f"{gutter} | {one_line(one.object)}", "90"))
-    lines += _excerpt(one, hidden, gutter)
+    lines += _excerpt(one, hidden, gutter, width)
     if one.hint:
-        lines.append(f"{_styled(f'{gutter} =', '90')} hint: {one_line(one.hint)}")
+        first, *rest = _wrapped(one_line(one.hint), len(f"{gutter} = hint: "), f"{gutter}   ", width)
+        lines += [f"{_styled(f'{gutter} =', '90')} hint: {first}", *rest]
     return lines
 
 
-def _excerpt(one: Finding, hidden: _Hidden, gutter: str) -> list[str]:
+def _wrapped(words: str, begun: int, indent: str, width: int | None) -> list[str]:
+    """The lines of a sentence whose first one has `begun` columns already; those below it are indented."""
+    if width is None:
+        return [words]
+    lines = textwrap.wrap(
+        words,
+        max(width, _NARROWEST),
+        initial_indent=" " * begun,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [lines[0][begun:], *lines[1:]] if lines else [""]
+
+
+def _excerpt(one: Finding, hidden: _Hidden, gutter: str, width: int | None) -> list[str]:
     """The first line of the place, with carets below what is meant of it."""
     source, span = one.place.source, one.place.span
     begin, end = _line(source, span.start)
     shown, sure = hidden.line(source, begin, end)
     first, last = span.start - begin, min(max(span.end, span.start + 1), max(end, span.start + 1)) - begin
-    cut = max(0, first - _BEFORE) if len(shown) > _WIDTH else 0
-    piece = shown[cut : cut + _WIDTH]
-    left, right = "…" if cut else "", "…" if cut + _WIDTH < len(shown) else ""
-    cells = [_cell(character) for character in piece]
+    room = _WIDTH if width is None else max(width - len(f"{gutter} | ……"), _NARROWEST)
+    every = [_cell(character) for character in shown]
+    cut = _fitting(every[:first][::-1], min(_BEFORE, room // 3)) if _columns(every) > room else first
+    cut = first - min(cut, first)
+    cells = every[cut : cut + _fitting(every[cut:], room)]
+    left, right = "…" if cut else "", "…" if cut + len(cells) < len(every) else ""
     lines = [f"{_styled(f'{one.line} |', '90')} {left}{''.join(cells)}{right}"]
     if sure:
         blank = _columns(cells[: first - cut]) + len(left)
@@ -89,6 +112,16 @@ def _excerpt(one: Finding, hidden: _Hidden, gutter: str) -> list[str]:
         marked = _styled("^" * carets + to, _COLOURS[one.severity])
         lines.append(f"{_styled(f'{gutter} |', '90')} {' ' * blank}{marked}")
     return lines
+
+
+def _fitting(cells: Sequence[str], room: int) -> int:
+    """How many of these cells, from the first on, find room."""
+    used = 0
+    for number, cell in enumerate(cells):
+        used += _columns((cell,))
+        if used > room:
+            return number
+    return len(cells)
 
 
 def _line(source: Source, offset: int) -> tuple[int, int]:
