@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from glowplug.manifests import recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 PREFIX_WORDS: Final = 4
 """`sh -c SCRIPT glowplug`, in front of the engine's own command."""
@@ -58,8 +58,10 @@ def _is_prefix(command: Sequence[str]) -> bool:
     )
 
 
-def is_own_volume(volume: Mapping[str, Any]) -> bool:
+def is_own_volume(volume: Any) -> bool:
     """Whether a volume is one that a recipe makes, in any of its modes. The shared directory of the AWS guide is one."""
+    if not isinstance(volume, dict):
+        return False
     name = volume.get("name")
     rest = {key: value for key, value in volume.items() if key != "name"}
     if set(rest) == {"emptyDir"}:
@@ -74,16 +76,18 @@ def is_own_volume(volume: Mapping[str, Any]) -> bool:
     return name == recipe.OUTBOX_VOLUME and path in {recipe.outbox_directory(nvme) for nvme in _NVMES}
 
 
-def is_own_init_container(container: Mapping[str, Any]) -> bool:
+def is_own_init_container(container: Any) -> bool:
     """Whether it is the one that copies the client, whatever its image and resources."""
+    if not isinstance(container, dict):
+        return False
     command = container.get("command")
     words = command if isinstance(command, list) else []
     return container.get("name") == "glowplug" and any(recipe.CLIENT_SOURCE in str(word) for word in words)
 
 
-def host_path(volume: Mapping[str, Any]) -> str | None:
+def host_path(volume: Any) -> str | None:
     """The directory of the node that a volume is, without a slash at its end; None for another kind."""
-    found = volume.get("hostPath")
+    found = volume.get("hostPath") if isinstance(volume, dict) else None
     if not isinstance(found, dict) or not isinstance(found.get("path"), str):
         return None
     return str(found["path"]).rstrip("/")
