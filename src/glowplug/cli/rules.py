@@ -75,4 +75,11 @@ def _row(head: str, summary: str, columns: int | None) -> Iterator[str]:
         yield from (f"{' ' * len(head) if number else head}{line}" for number, line in enumerate(lines))
     else:
         yield head.rstrip()
-        yield from textwrap.wrap(summary, max(columns, _LEAST), initial_indent="    ", subsequent_indent="    ")
+        yield from textwrap.wrap(
+            summary,
+            max(columns, _LEAST),
+            initial_indent="    ",
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
