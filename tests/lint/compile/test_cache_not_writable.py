@@ -95,3 +95,44 @@ def test_it_is_silent(case: Silent) -> None:
 def test_only_an_unsafe_fix_lets_the_pod_write() -> None:
     assert fixed(RULE, cached(mount=RO)) == cached(mount=RO)
     assert fixed(RULE, cached(mount=RO), unsafe=True) == cached(mount=MOUNT)
+
+
+@pytest.mark.parametrize("also", ["Enabled", "IfPossible"])
+def test_what_needs_a_read_only_mount_goes_with_it(also: str) -> None:
+    """The API server refuses `recursiveReadOnly` of a mount that is not read-only."""
+    for mount in (RO[:-1] + f", recursiveReadOnly: {also}}}", f"{{recursiveReadOnly: {also}, {RO[1:]}"):
+        assert fixed(RULE, cached(mount=mount), unsafe=True) == cached(mount=MOUNT)
+    lines = RO.strip("{}").replace(", ", "\n              ") + f"\n              recursiveReadOnly: {also}"
+    after = fixed(RULE, cached(mount=lines), unsafe=True)
+    assert "mountPath: /compile-cache\n" in after
+    assert "eadOnly" not in after
+
+
+def test_what_says_nothing_without_it_stays() -> None:
+    mount = RO[:-1] + ", recursiveReadOnly: Disabled}"
+    assert fixed(RULE, cached(mount=mount), unsafe=True) == cached(mount=mount.replace("readOnly: true, ", ""))
+
+
+@pytest.mark.parametrize("mount", [RO, MOUNT])
+@pytest.mark.parametrize(
+    ("volume", "at"),
+    [
+        ("configMap: {name: c}", "configMap"),
+        ("secret: {secretName: c}", "secret"),
+        ("projected: {sources: []}", "projected"),
+        ("downwardAPI: {items: []}", "downwardAPI"),
+        ("image: {reference: r/cache:1}", "image"),
+        ("nfs: {server: s, path: /x, readOnly: true}", "true"),
+        ("persistentVolumeClaim: {claimName: c, readOnly: true}", "true"),
+        ("csi: {driver: d, readOnly: true}", "true"),
+    ],
+)
+def test_what_can_never_be_written_is_not_mounted_writable(volume: str, at: str, mount: str) -> None:
+    text = cached(volume, mount=mount)
+    Fires(text, (at,), "which cannot be written").check(RULE)
+    assert fixed(RULE, text, unsafe=True) == text
+
+
+def test_nor_is_a_claim_for_reading_only() -> None:
+    text = cached("persistentVolumeClaim: {claimName: c}", mount=RO) + CLAIM
+    assert fixed(RULE, text, unsafe=True) == text

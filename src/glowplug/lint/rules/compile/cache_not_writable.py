@@ -87,8 +87,9 @@ spec:
 
 ## Fix safety
 
-Unsafe: it removes `readOnly`. Compiled artifacts are code, so who may write them can run code in every pod that shares the
-directory; if that is why it is read-only, let glowplug copy them into an `emptyDir` of each pod (`glowplug inject`).
+Unsafe: it removes `readOnly`, and `recursiveReadOnly` with it. Compiled artifacts are code, so who may write them can run
+code in every pod that shares the directory; if that is why it is read-only, let glowplug copy them into an `emptyDir` of each
+pod (`glowplug inject`). No fix for a volume that is read-only by itself or by its kind.
 
 ## Source
 
@@ -110,6 +111,7 @@ if TYPE_CHECKING:
 
     from glowplug.lint.rules.compile.keeping import Keeping
     from glowplug.lint.view import Mount, Workload
+    from glowplug.manifests.edit import Operation
 
 
 def _check(workload: Workload) -> Iterator[Problem]:
@@ -125,18 +127,31 @@ def _check(workload: Workload) -> Iterator[Problem]:
 
 
 def _mounted(workload: Workload, kept: Keeping, mount: Mount) -> Iterator[Problem]:
-    hint = "mount it writable, or let glowplug copy it into an emptyDir of each pod"
+    copied = "let glowplug copy it into an emptyDir of each pod"
     end = "nothing is restored" if kept.launcher else "the engine exits at the start"
-    flag = mount.value.get("readOnly")
-    found = None if flag is not None and flag.data is True else read_only(workload, mount)
+    found = read_only(workload, mount)
     if found is not None:
+        # Whatever its mount says: that one is not worth a word before the volume is another.
         at, what = found
+        hint = f"mount a volume that can be written, or {copied}"
         yield Problem(at, f"the compile cache at `{mount.path}` is {what}, which cannot be written: {end}", hint)
     elif mount.read_only:
-        fix = Fix("mount it writable", (Remove(mount.value, "readOnly"),), safe=False) if flag is not None else None
+        flag = mount.value.get("readOnly")
+        fix = Fix("mount it writable", _writable(mount), safe=False) if flag is not None else None
         yield Problem(
-            flag or mount.value, f"the compile cache at `{mount.path}` is mounted read-only: {end}", hint, fix
+            flag or mount.value,
+            f"the compile cache at `{mount.path}` is mounted read-only: {end}",
+            f"mount it writable, or {copied}",
+            fix,
         )
+
+
+def _writable(mount: Mount) -> tuple[Operation, ...]:
+    """`recursiveReadOnly` without `readOnly` is refused by the API server."""
+    recursive = mount.value.get("recursiveReadOnly")
+    stays = recursive is None or recursive.text in ("", "Disabled")
+    keys = ("readOnly",) if stays else ("readOnly", "recursiveReadOnly")
+    return tuple(Remove(mount.value, key) for key in keys)
 
 
 def _in_the_container(workload: Workload, kept: Keeping) -> Iterator[Problem]:
