@@ -35,7 +35,7 @@ _NAME: Final = "pods"
         "as by render: modes direct and node wait for parts that are not there yet.",
         "glowplug inject --diff --store s3://bucket/cache deploy.yaml",
         "glowplug inject --mode shared --compute auto-mode manifests/",
-        "helm template ./chart | glowplug inject --store s3://bucket/cache - | kubectl apply -f -",
+        "helm template ./chart | glowplug inject --mode shared - > warm.yaml && kubectl apply -f warm.yaml",
         "glowplug inject --object Deployment/vllm --store s3://bucket/cache everything.yaml",
     ),
 )

@@ -16,6 +16,7 @@ from glowplug.plan.request import Machine, Request
 from glowplug.render import kinds
 from glowplug.render.options import Compute, Mode
 from tests.plan.known import size
+from tests.render.injected import document
 from tests.render.planned import options
 
 RULES = tuple(rule for rule in registry.RULES.values() if rule.area == "compile")
@@ -61,4 +62,10 @@ def test_every_version_is_clean(version: str) -> None:
 
 
 def test_a_version_that_never_hits_is_what_plan_says_too() -> None:
-    assert findings("deployment", {"mode": Mode.SHARED}, engine_version="0.10.2") == {"engine-never-hits"}
+    plan = decide(Request(size(20, URL), machine=Machine.of_instance(instance("p5.48xlarge")), engine_version="0.10.2"))
+    value = kinds.render("deployment", options(plan, model=URL, mode=Mode.SHARED)).value
+    accepted = value["metadata"].pop("annotations")
+    assert "ignore.glowplug.dev/engine-never-hits" in accepted
+    report = lint([Source("rendered.yaml", document(value))], Options(RULES, "karpenter", None))
+    assert [one.rule for one in report.findings] == ["engine-never-hits"]
+    assert findings("deployment", {"mode": Mode.SHARED}, engine_version="0.10.2") == set()

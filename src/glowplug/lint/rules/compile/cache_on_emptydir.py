@@ -84,7 +84,8 @@ spec:
 ## Fix safety
 
 Unsafe: the volume becomes a hostPath on the nodes' instance store, as in the AWS guide, which the namespace's Pod Security level
-has to allow. Offered where the manifests or `--compute` say what the nodes are, and the pod runs as root. `glowplug inject`
+has to allow. Offered where the manifests or `--compute` say what the nodes are, and the pod runs as root and is not made by
+Knative, which refuses hostPaths by default. `glowplug inject`
 keeps the `emptyDir` and adds the launcher instead.
 
 ## Source
@@ -96,6 +97,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from glowplug.lint.knative import makes_pods
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
 from glowplug.lint.rules.compile.disks import disks
 from glowplug.lint.rules.compile.keeping import keeping, runs_as_root
@@ -127,7 +129,7 @@ def _check(workload: Workload) -> Iterator[Problem]:
 
 def _fix(workload: Workload, volume: Value) -> Fix | None:
     roots = disks(workload).roots
-    if len(roots) != 1 or not runs_as_root(workload):
+    if len(roots) != 1 or not runs_as_root(workload) or makes_pods(workload.object) is not False:
         return None
     path = recipe.shared_directory(next(iter(roots)))
     host_path = {"path": path, "type": "DirectoryOrCreate"}

@@ -71,7 +71,9 @@ spec:
 
 ## Fix safety
 The toleration of `nvidia.com/gpu` is added, which is safe: it only lets the pod onto more nodes, and it needs a GPU
-anyway. A toleration of another taint is unsafe, since that taint may be there to keep this very pod off.
+anyway. A toleration of another taint is unsafe, since that taint may be there to keep this very pod off. So is any where Knative
+makes the pods or may (an InferenceService whose deployment mode is not said to be Standard): it refuses tolerations until
+`kubernetes.podspec-tolerations` is enabled in its ConfigMap config-features.
 
 ## Source
 The AWS guide "Accelerate model loading on Amazon EKS", its Deployment; EKS user guide, GPU workloads with Auto
@@ -82,6 +84,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from glowplug.lint import knative
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
 from glowplug.lint.rules.kubernetes import parallel, pools, selection, taints
 
@@ -140,7 +143,11 @@ def _by_convention(workload: Workload, at: Value) -> Iterator[Problem]:
         at,
         f"the pod asks for {parallel.GPU} and does not tolerate the taint {parallel.GPU}:NoSchedule, {who}",
         "tolerate it; where the GPU nodes of this pod have no taint, ignore this rule",
-        Fix(f"tolerate {parallel.GPU}", taints.add(workload.spec, dict(_CONVENTION))),
+        Fix(
+            f"tolerate {parallel.GPU}",
+            taints.add(workload.spec, dict(_CONVENTION)),
+            safe=knative.makes_pods(workload.object) is False,
+        ),
     )
 
 
@@ -175,7 +182,7 @@ def _of_pools(workload: Workload, at: Value, missing: dict[str, tuple[Taint, ...
         Fix(
             f"tolerate {', '.join(taint.key for taint in wanted)}",
             taints.add(workload.spec, *(taints.toleration(taint) for taint in wanted)),
-            safe=all(taint.key == taints.GPU for taint in wanted),
+            safe=all(taint.key == taints.GPU for taint in wanted) and knative.makes_pods(workload.object) is False,
         ),
     )
 
