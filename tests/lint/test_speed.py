@@ -7,8 +7,11 @@ from collections.abc import Callable
 import pytest
 import yaml
 
+from glowplug.lint import inject
+from glowplug.lint.fixing import fix
 from glowplug.lint.run import Options, lint
 from glowplug.manifests.source import Source
+from glowplug.render import options as render_options
 from tests.clocks import soonest
 from tests.lint.samples import DEPLOYMENT, POOL
 
@@ -47,6 +50,58 @@ def test_four_times_the_manifests_take_four_times_as_long(files: str) -> None:
     take(10)
     few, many = take(100), take(400)
     assert many / few < 8, "twice what it should be; with the square of the number it would be 16"
+
+
+MENDABLE = DEPLOYMENT.replace(
+    "            - s3://bucket/model\n",
+    '            - s3://bucket/model\n            - \'--model-loader-extra-config={"concurrency": "16"}\'\n',
+).replace(
+    "          env:\n",
+    "          env:\n"
+    "            - {name: RUNAI_STREAMER_CHUNK_BYTESIZE, value: 4GiB}\n"
+    '            - {name: RUNAI_STREAMER_S3_LOW_SPEED_LIMIT, value: "1048576"}\n',
+)
+
+
+def _mendable(number: int) -> str:
+    return "---\n".join(MENDABLE.replace("  name: vllm\n", f"  name: vllm-{place}\n", 1) for place in range(number))
+
+
+@pytest.mark.slow
+def test_fixing_takes_no_longer_than_linting_a_few_times() -> None:
+    """Nothing is read again for each fix: once before, once after, and what is changed as often as it is."""
+    text = _mendable(300)
+    report = lint([Source("a.yaml", text)], Options(None))
+    assert sum(one.fixable(unsafe=False) for one in report.findings) >= 3 * 300
+    linted = _seconds(lambda: lint([Source("a.yaml", text)], Options(None)))
+    mended = _seconds(lambda: fix([Source("a.yaml", text)], Options(None)))
+    assert mended / linted < 6, "4 is meant; the rest is room for a machine that is busy"
+
+
+@pytest.mark.slow
+def test_a_fix_that_is_refused_costs_the_others_nothing() -> None:
+    """An alias shares what would change in one document of many."""
+    shared = (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: shared, annotations: &all {a: b}}\n"
+        "spec: {template: {metadata: {annotations: *all}, spec: {containers: [{name: vllm, "
+        "image: vllm/vllm-openai:v0.33.0, args: [&model S3://bucket/model, --served-model-name, *model]}]}}}\n"
+    )
+    text = f"{_mendable(200)}---\n{shared}"
+    done = fix([Source("a.yaml", text)], Options(None))
+    assert [one.finding.object for one in done.refused] == ["Deployment shared"]
+    linted = _seconds(lambda: lint([Source("a.yaml", text)], Options(None)))
+    assert _seconds(lambda: fix([Source("a.yaml", text)], Options(None))) / linted < 30
+
+
+@pytest.mark.slow
+def test_injecting_grows_with_the_manifests_and_no_faster() -> None:
+    options = render_options.Options(name="pods", store="s3://bucket/cache")
+
+    def take(number: int) -> float:
+        return _seconds(lambda: inject.inject([Source("a.yaml", _mendable(number))], options))
+
+    take(5)
+    assert take(160) / take(40) < 8
 
 
 @pytest.mark.slow

@@ -306,6 +306,31 @@ REFUSED: dict[str, tuple[str, Callable[..., Sequence[Operation]], str]] = {
 }
 
 
+ONE_OF_MANY = {
+    what: case
+    for what, case in WRITTEN.items()
+    if case[0].endswith(("\n", "\r")) and len(load(Source("t", case[0]))) == 1 and not case[0].startswith("\ufeff")
+}
+
+
+@pytest.mark.parametrize(("text", "change", "after"), ONE_OF_MANY.values(), ids=ONE_OF_MANY)
+def test_one_of_many_documents_is_written_the_same(
+    text: str, change: Callable[..., Sequence[Operation]], after: str
+) -> None:
+    """Only that one is read again, which has to be as good as reading all."""
+    eol = "\r\n" if "\r\n" in text else "\n"
+    others = "".join(f"---{eol}other: {number}{eol}" for number in range(6))
+    mark = "" if text.startswith("---") else f"---{eol}"
+    source = Source("t", f"{others}{mark}{text}{others}")
+    found = apply(source, change(load(source)[6]))
+    assert found == f"{others}{mark}{after}{others}"
+    assert [one.data for one in load(Source("t", found))] == [
+        *(one.data for one in load(Source("t", others))),
+        *(one.data for one in load(Source("t", after))),
+        *(one.data for one in load(Source("t", others))),
+    ]
+
+
 @pytest.mark.parametrize("sign", ["|", "|-", "|+", "|2", "|2-", "|+2", ">", ">-", ">+", ">2", ">2-", ">+2"])
 @pytest.mark.parametrize("end", ["", "\n", "\n\n", "\n\n- b\n"], ids=["no line end", "one", "two", "more below"])
 @pytest.mark.parametrize("eol", ["\n", "\r\n"], ids=["LF", "CRLF"])

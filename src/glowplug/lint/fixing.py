@@ -141,7 +141,7 @@ def _round(findings: Sequence[Finding]) -> tuple[Changed, list[tuple[str, str]],
 
 
 def _together(group: Sequence[Finding]) -> tuple[Changed, Sequence[Finding], list[Refused]]:
-    """All of a group where that works; else those that work alone; else the first of them."""
+    """All of a group where that works; else of each document those that work alone; else the first of them."""
     try:
         return _applied(group), group, []
     except edit.CannotEditError as error:
@@ -149,6 +149,33 @@ def _together(group: Sequence[Finding]) -> tuple[Changed, Sequence[Finding], lis
             return {}, (), [Refused(group[0], str(error))]
     possible: list[Finding] = []
     refused: list[Refused] = []
+    for some in _by_documents(group):
+        works, not_possible = _of_one_document(some)
+        possible += works
+        refused += not_possible
+    for few in (possible, possible[:1]):
+        try:
+            return _applied(few), few, refused
+        except edit.CannotEditError:
+            continue
+    return {}, (), refused
+
+
+def _by_documents(group: Sequence[Finding]) -> Iterator[list[Finding]]:
+    """What one document cannot take hinders no other."""
+    grouped: dict[tuple[int, ...], list[Finding]] = {}
+    for one in group:
+        operations = one.fix.operations if one.fix else ()
+        grouped.setdefault(tuple(sorted({_touched(each).document for each in operations})), []).append(one)
+    yield from grouped.values()
+
+
+def _of_one_document(group: Sequence[Finding]) -> tuple[Sequence[Finding], list[Refused]]:
+    """Those that work together, and those that do not even alone."""
+    possible: list[Finding] = []
+    refused: list[Refused] = []
+    if _works(group):
+        return group, refused
     for one in group:
         try:
             _applied([one])
@@ -156,12 +183,15 @@ def _together(group: Sequence[Finding]) -> tuple[Changed, Sequence[Finding], lis
             refused.append(Refused(one, str(error)))
         else:
             possible.append(one)
-    for few in (possible, possible[:1]):
-        try:
-            return _applied(few), few, refused
-        except edit.CannotEditError:
-            continue
-    return {}, (), refused
+    return (possible if _works(possible) else possible[:1]), refused
+
+
+def _works(group: Sequence[Finding]) -> bool:
+    try:
+        _applied(group)
+    except edit.CannotEditError:
+        return False
+    return True
 
 
 def _applied(group: Sequence[Finding]) -> Changed:

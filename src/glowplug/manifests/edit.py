@@ -8,6 +8,7 @@ documents. What cannot be written so is refused (`CannotEditError`), never attem
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from glowplug.manifests.values import Value
 
 _LINE_ENDS: Final = ("\n", "\r")
+_MARK: Final = re.compile(r"---(?=[ \t\r\n]|\Z)")
+# Where fewer documents than one in so many change, only they are read again; else all at once, which the next reader is spared.
+_MANY: Final = 4
 
 __all__ = ["CannotEditError", "Insert", "Operation", "Put", "Remove", "Rename", "Replace", "Splice", "apply"]
 
@@ -117,21 +121,43 @@ def applied(source: Source, operations: Sequence[Operation]) -> Source:
         tasks.setdefault(value.document, []).append(operation)
     try:
         documents = compose(source)
-        meant = [data_of(document.root) for document in documents]
         starts = [0, *(document.start for document in documents[1:]), len(source.text)]
         pieces = [source.text[start:end] for start, end in itertools.pairwise(starts)]
         pieces[-1] += _missing_end(source.text, documents[-1])
+        edited: dict[int, Any] = {}
         for index, wanted in tasks.items():
-            pieces[index], meant[index] = _edited(pieces[index], meant[index], wanted)
+            pieces[index], edited[index] = _edited(pieces[index], data_of(documents[index].root), wanted)
         text = "".join(pieces)
+        if len(tasks) * _MANY < len(documents) and all(_stands_alone(pieces, index) for index in tasks):
+            if all(_reads_as(pieces[index], data) for index, data in edited.items()):
+                return Source(source.name, text)
+            raise CannotEditError(_otherwise(documents))
+        meant = [edited.get(index, data_of(document.root)) for index, document in enumerate(documents)]
         for candidate in _endings(source.text, text):
             found = Source(source.name, candidate)
             if intent.same([data_of(document.root) for document in compose(found)], meant):
                 return found
     except BadInputError as error:
         raise CannotEditError(f"it cannot be written there: {error.message}") from error
+    raise CannotEditError(_otherwise(documents))
+
+
+def _otherwise(documents: Sequence[Document]) -> str:
     shared = any(document.aliases for document in documents)
-    raise CannotEditError("others use what would change" if shared else "something else would change with it")
+    return "others use what would change" if shared else "something else would change with it"
+
+
+def _stands_alone(pieces: Sequence[str], index: int) -> bool:
+    """Whether a document reads the same without the others: it begins with a mark of its own, ends with its line, and so does
+    what stands around it. No scalar and no bracket goes on behind such a mark."""
+    own, behind = pieces[index], pieces[index + 1 : index + 2]
+    begins = index == 0 or _MARK.match(own)
+    return bool(begins and own.endswith(_LINE_ENDS) and all(_MARK.match(piece) for piece in behind))
+
+
+def _reads_as(piece: str, data: Any) -> bool:
+    read = compose(Source("", piece))
+    return len(read) == 1 and intent.same(data_of(read[0].root), data)
 
 
 def _endings(before: str, text: str) -> Iterator[str]:

@@ -261,6 +261,8 @@ class Page:
         end = collection.start
         while number >= 0:
             line = self.text[self._starts[number] : end].strip(" \r\n")
+            if line == "---":
+                break
             if line and not line.startswith("#"):
                 return end
             end = self._starts[number]
@@ -310,7 +312,7 @@ class Page:
         if isinstance(bare, Mapping | Sequence) and not isinstance(bare, str) and bare:
             if self.root.flow and self._is_bracketed(self.root):
                 place = self._value_place(old)
-                return [Edit(place.start, place.end, self._flow_text(bare, self.root, 0))]
+                return [Edit(place.start, place.end, self._flow_text(bare, self.root, ""))]
             return [*notes, *self._replace_by_lines(spot, value)]
         return [*notes, *self._replace_by_scalar(spot, bare)]
 
@@ -376,7 +378,7 @@ class Page:
         node = spot.raw
         if self._is_flow_here(spot) and not node.target and node.kind != SCALAR:
             start = start_of(self.text, node) + 1
-            text = self._flow_text(writing.plain(value), node, 0)[1:-1]
+            text = self._flow_text(writing.plain(value), node, "")[1:-1]
             return [Edit(start, start, text)]
         return self._replace(spot, value)
 
@@ -445,7 +447,7 @@ class Page:
         if not gap.strip(" \t") and "\n" not in gap and "\r" not in gap:
             return [Edit(end, end, "".join(", " + text for text in texts))]
         rest = self._line_end(end)
-        separator = self.eol + " " * self._column(first.start)
+        separator = self.eol + (self._flow_indent(node) or " " * self._column(first.start))
         text = ("," + separator).join(texts)
         if last == len(node.children) - 1 and _REST_IS_COMMENT.match(self.text, end, rest):
             comment = self.text[end:rest]
@@ -461,37 +463,39 @@ class Page:
         name = self._one_line(key, node.children[0].style, node)
         return f"{name}: {self._flow_text(value, node, self._flow_indent(node))}"
 
-    def _flow_indent(self, node: Node | None) -> int:
-        """The column of entries that stand on lines of their own, 0 for those in one line."""
+    def _flow_indent(self, node: Node | None) -> str:
+        """What stands before entries on lines of their own, tabs too, "" for those in one line."""
         if node is None or not node.children:
-            return 0
+            return ""
         first = node.children[0].start
-        return self._column(first) if self._begins_line(first) else 0
+        margin = self.text[self._line(first) : first]
+        return "" if margin.strip(" \t") else margin
 
-    def _flow_text(self, value: Any, holder: Node | None, indent: int, style: str = "") -> str:
+    def _flow_text(self, value: Any, holder: Node | None, indent: str, style: str = "") -> str:
         value = writing.plain(value)
         if self._is_json(holder):
             step = self._json_step(holder, indent) if holder and indent else None
             written = json_text(json.dumps(value, ensure_ascii=False, indent=step))
-            return written.replace("\n", self.eol + " " * indent)
+            return written.replace("\n", self.eol + indent)
         if isinstance(value, Mapping):
-            pairs = (f"{self._in_flow(key)}: {self._flow_text(item, holder, 0)}" for key, item in value.items())
+            pairs = (f"{self._in_flow(key)}: {self._flow_text(item, holder, '')}" for key, item in value.items())
             return "{" + ", ".join(pairs) + "}"
         if isinstance(value, Sequence) and not isinstance(value, str):
-            return "[" + ", ".join(self._flow_text(item, holder, 0) for item in value) + "]"
+            return "[" + ", ".join(self._flow_text(item, holder, "") for item in value) + "]"
         return self._in_flow(value, style)
 
-    def _json_step(self, holder: Node, indent: int) -> int | None:
+    def _json_step(self, holder: Node, indent: str) -> str | None:
         """The indentation of JSON on several lines; None where the neighbours' own collections stand on one."""
         inner = [child for child in holder.children if child.children and not child.target]
         if inner and all(self._line(child.start) == self._line(child.end) for child in inner):
             return None
-        return max(indent - self._column(self._line_of_bracket(holder)), 0) or None
+        margin = self._margin_of_bracket(holder)
+        return (indent[len(margin) :] if indent.startswith(margin) else "") or None
 
-    def _line_of_bracket(self, node: Node) -> int:
-        """The first character of the line that a bracket stands in."""
-        start = self._line(node.start)
-        return start + len(self.text[start:]) - len(self.text[start:].lstrip(" "))
+    def _margin_of_bracket(self, node: Node) -> str:
+        """What stands before the first character of the line that a bracket stands in."""
+        line = self.text[self._line(node.start) : node.start]
+        return line[: len(line) - len(line.lstrip(" \t"))]
 
     def _is_json(self, node: Node | None) -> bool:
         """Whether a flow collection is written as JSON: what is first in it is in double quotes, or all of the document is JSON."""

@@ -9,6 +9,7 @@ of Kubernetes can have (NUL and its like, half of a surrogate pair, a byte order
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import math
@@ -229,6 +230,7 @@ def _demand_writable(value: str) -> None:
         )
 
 
+@functools.lru_cache(maxsize=4096)
 def _may_be_plain(value: str) -> bool:
     if not value or len(value) > 2**16 or _NO_STRING.fullmatch(value):
         return False
