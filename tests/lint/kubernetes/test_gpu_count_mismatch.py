@@ -151,6 +151,47 @@ def test_no_machine_has_so_many(machine: str, gpus: str, said: str) -> None:
     assert said in finding.message
 
 
+P5 = GPU_TOLERATION + "nodeSelector: {node.kubernetes.io/instance-type: p5.48xlarge}\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "gpus", "said"),
+    [
+        (("-tp=16",), "8", "needs 16 GPUs (tensor-parallel-size 16) and the pod has 8"),
+        (("-tp=4", "-pp=3"), "8", "needs 12 GPUs (tensor-parallel-size 4 × pipeline-parallel-size 3)"),
+        (("-tp=4", "-pp=3"), "4", "needs 12 GPUs"),
+    ],
+)
+@pytest.mark.parametrize("compute", ["karpenter", "auto-mode", "nodegroup"])
+def test_more_than_a_machine_has_needs_several_nodes(args: tuple[str, ...], gpus: str, said: str, compute: str) -> None:
+    text = deployment("m", *args, gpus=gpus, pod=P5)
+    (finding,) = found(RULE, text, compute=compute)
+    assert said in finding.message
+    assert finding.message.endswith("; p5.48xlarge has 8, so that these ranks need several nodes")
+    assert finding.fix is None
+    assert fixed(RULE, text, unsafe=True, compute=compute) == text
+
+
+def test_so_do_more_than_any_machine_has_where_none_is_known() -> None:
+    text = deployment("m", "-tp=64", gpus="8")
+    (finding,) = found(RULE, text)
+    assert ("several nodes" in finding.message, finding.fix) == (True, None)
+    pool = node_pool("[{key: node.kubernetes.io/instance-type, operator: In, values: [g6e.xlarge, g6e.12xlarge]}]")
+    in_pool = GPU_TOLERATION + "nodeSelector: {karpenter.sh/nodepool: gpu}\n"
+    (finding,) = found(RULE, pool, deployment("m", "-tp=8", gpus="1", pod=in_pool))
+    assert "g6e.12xlarge, has 4, so that these ranks need several nodes" in finding.message
+    (finding,) = found(RULE, pool, deployment("m", "-tp=4", gpus="1", pod=in_pool))
+    assert finding.fix is not None
+
+
+@pytest.mark.parametrize("limits", ["", "  limits: {nvidia.com/gpu: 8}\n"])
+def test_what_is_made_equal_has_to_fit_as_well(limits: str) -> None:
+    container = f"resources:\n  requests: {{nvidia.com/gpu: 16}}\n{limits}"
+    text = deployment("m", "-tp=16", gpus=None, container=container, pod=P5)
+    (finding,) = found(RULE, text, compute="karpenter")
+    assert ("the API server refuses" in finding.message, finding.fix) == (True, None)
+
+
 @pytest.mark.parametrize(("machine", "gpus"), [("p5.48xlarge", "8"), ("g6e.12xlarge", "2"), ("p9.48xlarge", "16")])
 def test_a_machine_that_has_them_or_is_not_known(machine: str, gpus: str) -> None:
     assert found(RULE, _on(machine, gpus), compute="karpenter") == []

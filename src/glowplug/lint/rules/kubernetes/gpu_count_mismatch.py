@@ -71,7 +71,7 @@ spec:
 ## Fix safety
 Making requests and limits equal is safe where one of them is what the engine takes, or where there are no limits:
 the API server refuses the pod as it is. Setting both to what the engine takes is unsafe: the parallel size may be
-the number that is wrong.
+the number that is wrong. No fix asks for more GPUs than a machine has on which the pod may run.
 
 ## Source
 vLLM `config/parallel.py` (world size, choice of the executor); Kubernetes, Schedule GPUs ("you can specify GPU
@@ -80,8 +80,10 @@ limits without requests … both must be equal"); EC2 instance types as in glowp
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
+from glowplug.catalog.instances import instances
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
 from glowplug.lint.rules.kubernetes import parallel, pools, selection
 from glowplug.lint.rules.kubernetes.parallel import GPU
@@ -99,7 +101,7 @@ if TYPE_CHECKING:
 def _check(workload: Workload) -> Iterator[Problem]:
     container = workload.container
     needed = parallel.needed(workload)
-    refused = _refused(container, needed.gpus if needed else None)
+    refused = _refused(workload, needed.gpus if needed else None)
     if refused is not None:
         yield refused
         return
@@ -107,13 +109,14 @@ def _check(workload: Workload) -> Iterator[Problem]:
     if not gpus or at is None:
         return
     if needed is not None and (needed.gpus > gpus or (needed.gpus < gpus and parallel.all_known(workload.engine))):
-        yield _mismatch(container, needed, gpus, at)
+        yield _mismatch(workload, needed, gpus, at)
         return
     yield from _machines(workload, at)
 
 
-def _refused(container: Container, needed: int | None) -> Problem | None:
+def _refused(workload: Workload, needed: int | None) -> Problem | None:
     """What the API server does not take."""
+    container = workload.container
     limit, request = (container.quantity(kind, GPU) for kind in ("limits", "requests"))
     at = container.value.get("resources", "requests", GPU)
     if request is None or at is None or request == limit:
@@ -125,9 +128,11 @@ def _refused(container: Container, needed: int | None) -> Problem | None:
             at,
             f"{request} × {GPU} in the requests and none in the limits: the API server refuses the pod",
             f"set the same number under `limits`: requests of {GPU} follow them",
-            Fix(f"set the limit of {GPU} to {request}", _set(container, "limits", request)),
+            Fix(f"set the limit of {GPU} to {request}", _set(container, "limits", request))
+            if _fits(workload, request)
+            else None,
         )
-    meant = needed if needed in (limit, request) else None
+    meant = needed if needed in (limit, request) and _fits(workload, needed) else None
     wrong = "requests" if meant == limit else "limits"
     fix = Fix(f"set {GPU} to {meant} in both", _set(container, wrong, meant)) if meant is not None else None
     return Problem(
@@ -138,9 +143,17 @@ def _refused(container: Container, needed: int | None) -> Problem | None:
     )
 
 
-def _mismatch(container: Container, needed: parallel.Needed, gpus: int, at: Value) -> Problem:
+def _mismatch(workload: Workload, needed: parallel.Needed, gpus: int, at: Value) -> Problem:
+    container = workload.container
     if needed.gpus > gpus:
         message = f"the engine needs {needed.gpus} GPUs ({needed.written}) and the pod has {gpus}: it ends at once"
+        if not _fits(workload, needed.gpus):
+            most, who = _largest(workload)
+            return Problem(
+                at,
+                f"{message}; {who} has {most}, so that these ranks need several nodes",
+                f"lower the parallel size to {most} at most, or spread the ranks over pods (LeaderWorkerSet, Ray)",
+            )
         hint = f"ask for {needed.gpus} GPUs, or lower the parallel size"
     else:
         idle = gpus - needed.gpus
@@ -153,6 +166,25 @@ def _mismatch(container: Container, needed: parallel.Needed, gpus: int, at: Valu
         for operation in _set(container, kind, needed.gpus)
     )
     return Problem(at, message, hint, Fix(f"ask for {needed.gpus} × {GPU}", operations, safe=False))
+
+
+def _fits(workload: Workload, gpus: int) -> bool:
+    """Whether some machine may have so many GPUs: one of the pod's own, or, where those are not known, any."""
+    return gpus <= _largest(workload)[0]
+
+
+def _largest(workload: Workload) -> tuple[int, str]:
+    """The most GPUs of one machine, and whose they are. A device plugin counts a part of a card as one."""
+    known = [machine.instance for machine in workload.machines]
+    named = [one for one in known if one is not None]
+    if named and len(named) == len(known):
+        return max(1, *(one.gpus for one in named)), _names(named)
+    return _most(), "the largest machine of EC2"
+
+
+@functools.cache
+def _most() -> int:
+    return max(one.gpus for one in instances())
 
 
 def _machines(workload: Workload, at: Value) -> Iterator[Problem]:
