@@ -102,6 +102,46 @@ def test_objects_of_two_groups_or_namespaces_are_two_workloads() -> None:
     assert found(RULE, cached(name="llama"), newer) == []
 
 
+BASE = "/mnt/k8s-disks/0/compile-cache"
+
+
+def _in(namespace: str, *, path: str = BASE, kind: str = "Deployment", group: str = "apps") -> str:
+    text = cached(host(path), name="vllm", kind=kind).replace("namespace: default", f"namespace: {namespace}")
+    return text.replace("apiVersion: apps/", f"apiVersion: {group}/")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "wanted"),
+    [
+        (_in("a"), _in("b"), ("a.deployment.vllm", "b.deployment.vllm")),
+        (_in("a"), _in("a", kind="StatefulSet"), ("a.deployment.vllm", "a.statefulset.vllm")),
+        (_in("a"), _in("a", group="x.dev"), ("a.deployment.apps.vllm", "a.deployment.x.dev.vllm")),
+        (
+            _in("a", path=f"{BASE}/vllm"),
+            _in("b", path=f"{BASE}/vllm"),
+            ("vllm/a.deployment.vllm", "vllm/b.deployment.vllm"),
+        ),
+        (_in("a"), cached(host(BASE), name="qwen"), ("vllm", "qwen")),
+    ],
+    ids=["two namespaces", "two kinds", "two groups", "a directory of that name", "two names"],
+)
+def test_workloads_of_one_name_get_a_directory_each(one: str, other: str, wanted: tuple[str, str]) -> None:
+    texts = fixed_all(RULE, [one, other], unsafe=True)
+    assert [f"path: {BASE}/{name}," in text for name, text in zip(wanted, texts, strict=True)] == [True, True], texts
+    assert found(RULE, *texts) == []
+
+
+def test_one_that_is_called_alike_in_a_third_directory_is_told_apart_in_the_end() -> None:
+    texts = [_in("a"), _in("b", path=f"{BASE}/vllm"), cached(host(BASE), name="qwen")]
+    assert found(RULE, *fixed_all(RULE, texts, unsafe=True)) == []
+
+
+def test_names_that_the_cluster_makes_are_no_names() -> None:
+    made = cached(name="x").replace("metadata: {name: x,", "metadata: {generateName: x-,")
+    first, second = found(RULE, made, made)
+    assert (first.fix, second.fix) == (None, None)
+
+
 def test_what_has_the_workloads_name_already_is_not_moved_again() -> None:
     text = _two(one=host("/mnt/k8s-disks/0/llama"), other=host("/mnt/k8s-disks/0/llama"))
     assert fixed(RULE, text, unsafe=True) == _two(

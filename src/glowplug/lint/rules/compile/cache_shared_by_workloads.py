@@ -148,9 +148,10 @@ spec:
 
 ## Fix safety
 
-Unsafe: each hostPath gets a directory of its own below the shared one, named after its workload. What is cached there is compiled
-once more, and an agent of glowplug's shared mode fills the common directory only. No fix for claims, nor where the directory
-has the workload's name already. `glowplug inject` gives each pod its own copy.
+Unsafe: each hostPath gets a directory of its own below the shared one, named after its workload, and after its namespace and
+kind where another workload has that name, too. What is cached there is compiled once more, and an agent of glowplug's shared
+mode fills the common directory only. No fix for claims, nor where the directory has the workload's name already. `glowplug
+inject` gives each pod its own copy.
 
 ## Source
 
@@ -209,7 +210,19 @@ class _Writer:
     def identity(self) -> Hashable:
         """What the workload is to Kubernetes: the same object can stand in several files (overlays, a copy with a comment)."""
         whole = self.workload.object
-        return (whole.group, whole.title) if whole.name else id(whole)
+        # What has a generateName is another object each time.
+        named = whole.value.get("metadata", "name")
+        return (whole.group, whole.title) if named is not None and named.text else id(whole)
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Names for a directory of its own: the workload's own, and longer ones for where another workload is called so."""
+        whole = self.workload.object
+        if not whole.name:
+            return ()
+        first = f"{whole.namespace}." if whole.namespace else ""
+        kind = whole.kind.lower()
+        return whole.name, f"{first}{kind}.{whole.name}", f"{first}{kind}.{whole.group or 'core'}.{whole.name}"
 
 
 def _where(workload: Workload, mount: Mount) -> tuple[str, ...]:
@@ -232,6 +245,7 @@ def _problems(writers: list[_Writer]) -> Iterator[Problem]:
     alike: dict[tuple[tuple[str, str], ...], list[_Writer]] = defaultdict(list)
     for one in writers:
         alike[one.selector].append(one)
+    names = _names(writers)
     for selector, group in alike.items():
         near: dict[Hashable, str] = {}
         for other, others in alike.items():
@@ -240,10 +254,22 @@ def _problems(writers: list[_Writer]) -> Iterator[Problem]:
         if len(near) > 1:
             for one in group:
                 others_ = (title for identity, title in near.items() if identity != one.identity)
-                yield from _problem(one, list(itertools.islice(others_, _SHOWN)), len(near) - 1)
+                yield from _problem(
+                    one, list(itertools.islice(others_, _SHOWN)), len(near) - 1, names.get(one.identity, "")
+                )
 
 
-def _problem(writer: _Writer, others: list[str], number: int) -> Iterator[Problem]:
+def _names(writers: list[_Writer]) -> dict[Hashable, str]:
+    """What the directory of each is called: the first of its names that no other one may have."""
+    users: dict[str, set[Hashable]] = defaultdict(set)
+    for one in writers:
+        for name in one.directories:
+            users[name].add(one.identity)
+    own = {one.identity: next((name for name in one.directories if len(users[name]) == 1), "") for one in writers}
+    return {identity: name for identity, name in own.items() if name}
+
+
+def _problem(writer: _Writer, others: list[str], number: int, directory: str) -> Iterator[Problem]:
     volume = writer.mount.volume
     if volume is None:
         return
@@ -254,7 +280,7 @@ def _problem(writer: _Writer, others: list[str], number: int) -> Iterator[Proble
         f"`{at.text}` is the compile cache of {', '.join(others)}{more} as well: engines name temporary files by process "
         "id, which is the same in every pod",
         "give each workload a directory of its own",
-        _fix(writer, at),
+        _fix(writer, at, directory),
     )
 
 
@@ -268,12 +294,11 @@ def _apart(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
     return any(one.get(key, value) != value for key, value in other.items())
 
 
-def _fix(writer: _Writer, at: Value) -> Fix | None:
-    name = writer.workload.object.name
+def _fix(writer: _Writer, at: Value, directory: str) -> Fix | None:
     path = at.text.rstrip("/")
-    if not writer.mount.host_path or not name or path.endswith(f"/{name}"):
+    if not writer.mount.host_path or not directory or path.endswith(f"/{directory}"):
         return None
-    to = f"{path}/{name}"
+    to = f"{path}/{directory}"
     return Fix(f"move it to {to}", (Replace(at, to),), safe=False)
 
 
