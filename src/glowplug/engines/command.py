@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Final, Optional
 
 from glowplug.engines.adapter import Invocation
+from glowplug.engines.room import Room
 from glowplug.engines.shell import OpaqueError, follow
 from glowplug.engines.written import Written, hosted, hull, instead, joined, spot_of, standing
 
@@ -68,31 +69,35 @@ class Program:
     arguments: tuple[str, ...]
 
 
-def resolve_references(words: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
+def resolve_references(
+    words: Sequence[str], environ: Mapping[str, str], room: Optional[Room] = None
+) -> tuple[str, ...]:
     """`$(VAR)` as kubelet replaces it in `command` and `args` before a container starts; unknown names stay, `$$` is
-    `$`.
+    `$`. Raises OpaqueError where the references bring more text than there is `room` for.
     """
+    room = room or Room()
+    return tuple(_resolved(word, environ, room) if "$" in word else word for word in words)
 
-    return tuple(_resolved(word, environ) if "$" in word else word for word in words)
 
-
-def _resolved(word: str, environ: Mapping[str, str]) -> str:
+def _resolved(word: str, environ: Mapping[str, str], room: Room) -> str:
     parts: list[str] = []
     done = 0
     for match in _REFERENCE.finditer(word):
         start, end = match.span()
-        parts += [word[done:start], _replacement(word, match, environ)]
+        parts += [word[done:start], _replacement(word, match, environ, room)]
         done = end
     return joined((*parts, word[done:]))
 
 
-def _replacement(word: str, match: re.Match[str], environ: Mapping[str, str]) -> str:
+def _replacement(word: str, match: re.Match[str], environ: Mapping[str, str], room: Room) -> str:
     start, end = match.span()
     if match.group(1) is None:
         return instead("$", word, start, end)
     value = environ.get(match.group(1))
     if value is None:
         return word[start:end]
+    if not room.takes(value):
+        raise OpaqueError("references that bring too much text")
     if not isinstance(word, Written):
         return value
     around = hull(word.between(start, end))

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Optional
 
+from glowplug.engines.room import Room
 from glowplug.engines.written import Spot, Written, brought, hull, instead, joined, standing
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ _OPERATORS: Final = ("&&", "||", ";;", ">>", "<<", ">&", "<&", "&>", ";", "&", "
 _SEPARATORS: Final = frozenset({";", "\n", "&&"})
 _REDIRECTIONS: Final = frozenset({">", ">>", "<", ">&", "<&", "&>"})
 _READERS: Final = frozenset({"tee", "cat", "ts"})
-_SPLITTERS: Final = " \t\n"
+_SPLITTERS: Final = frozenset(" \t\n")
 _KEYWORDS: Final = frozenset(
     {
         "if",
@@ -54,7 +56,7 @@ _HARMLESS: Final = frozenset(
 
 
 _BLANKS: Final = " \t\r"
-_NO_BLANK: Final = re.compile(r"[^ \t\r]")
+_NO_SPLITTERS: Final = re.compile(r"[^ \t\r]")
 _SPECIAL: Final = re.compile(r"""[ \t\r\n\\'"$`;&|()<>]""")
 _QUOTED_SPECIAL: Final = re.compile(r'["\\$`]')
 
@@ -81,12 +83,7 @@ class Word:
     @property
     def raw(self) -> str:
         """The literal text up to the first reference."""
-        text = ""
-        for kind, piece, _ in self.pieces:
-            if kind == "ref":
-                break
-            text += piece
-        return text
+        return "".join(piece for _, piece, _ in takewhile(lambda piece: piece[0] == "text", self.pieces))
 
 
 @dataclass
@@ -332,6 +329,7 @@ class _State:
     exported: dict[str, str]
     zero: str
     arguments: list[str]
+    room: Room = field(default_factory=Room)
 
     def execute(self, command: Sequence[Word], *, last: bool) -> list[str] | None:
         """The words of a program to start, None for a command that only changes the shell's state or the
@@ -407,27 +405,30 @@ class _State:
 
     def expand(self, word: Word) -> list[str]:
         """The words that a word becomes: none for an unset unquoted variable, several for `"$@"` or blanks in one."""
-        fields: list[str] = []
-        current: str | None = None
+        fields = _Fields()
         for kind, text, quoted in word.pieces:
             if kind == "ref" and text in ("@", "*") and (text == "@" or not quoted):
-                current = _splice(fields, current, self.arguments)
+                fields.splice([self._brought(one) for one in self.arguments])
                 continue
             value = self._piece(kind, text, quoted)
             if kind == "ref" and not quoted:
-                current = _split_into(fields, current, value)
+                fields.split(value)
                 continue
             if kind == "text" and not quoted and _braces(value):
                 raise OpaqueError("a brace expansion")
-            if kind == "text" and not quoted and current is None and (value == "~" or value.startswith("~/")):
-                value = self.variables.get("HOME", "~") + value[1:]
-            current = value if current is None else current + value
-        if current is not None:
-            fields.append(current)
-        return _placed(fields, word.spot) if word.spot else fields
+            if kind == "text" and not quoted and not fields.begun and (value == "~" or value.startswith("~/")):
+                value = self._brought(self.variables.get("HOME", "~")) + value[1:]
+            fields.add(value)
+        fields.end()
+        return _placed(fields.ended, word.spot) if word.spot else fields.ended
 
     def _piece(self, kind: str, text: str, _: bool) -> str:
-        return text if kind == "text" else self._value(text)
+        return text if kind == "text" else self._brought(self._value(text))
+
+    def _brought(self, text: str) -> str:
+        if not self.room.takes(text):
+            raise OpaqueError("references that bring too much text")
+        return text
 
     def _value(self, reference: str) -> str:
         if reference == "0":
@@ -449,6 +450,44 @@ class _State:
         if not rest:
             return value or ""
         return _with_default(reference, rest, value)
+
+
+class _Fields:
+    """The words that one word becomes, in the making. Their parts are joined once: a word may have very many."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+        self._parts: list[str] = []
+        self.begun = False
+
+    def add(self, text: str) -> None:
+        """More of the word at hand, which is one even where it is empty."""
+        self._parts.append(text)
+        self.begun = True
+
+    def end(self) -> None:
+        """The word at hand, if there is one, is whole."""
+        if self.begun:
+            self.ended.append(joined(self._parts))
+        self._parts, self.begun = [], False
+
+    def splice(self, arguments: Sequence[str]) -> None:
+        """`"$@"`: the first goes on with what stands before it, the last with what follows."""
+        for place, argument in enumerate(arguments):
+            if place:
+                self.end()
+            self.add(argument)
+
+    def split(self, value: str) -> None:
+        """`$VAR`: blanks in it end words."""
+        if value[:1] in _SPLITTERS:
+            self.end()
+        for place, part in enumerate(value.split()):
+            if place:
+                self.end()
+            self.add(part)
+        if value[-1:] in _SPLITTERS:
+            self.end()
 
 
 def _with_default(reference: str, rest: str, value: str | None) -> str:
@@ -473,7 +512,7 @@ def _placed(fields: Sequence[str], spot: Spot) -> list[str]:
 
 
 def _blanks_end(script: str, start: int) -> int:
-    found = _NO_BLANK.search(script, start)
+    found = _NO_SPLITTERS.search(script, start)
     return found.start() if found else len(script)
 
 
@@ -485,38 +524,6 @@ def _text_end(script: str, start: int) -> int:
 
 def _braces(text: str) -> bool:
     return bool(re.search(r"\{[^{}]*(?:,|\.\.)[^{}]*\}", text))
-
-
-def _splice(fields: list[str], current: str | None, arguments: Sequence[str]) -> str | None:
-    if not arguments:
-        return current
-    first, *others = arguments
-    begun = current + first if current else first
-    if not others:
-        return begun
-    fields.append(begun)
-    fields.extend(others[:-1])
-    return others[-1]
-
-
-def _split_into(fields: list[str], current: str | None, value: str) -> str | None:
-    if not value:
-        return current
-    parts = value.split()
-    if value[0] in _SPLITTERS and current is not None:
-        fields.append(current)
-        current = None
-    if not parts:
-        return current
-    first, *others = parts
-    current = current + first if current else first
-    for part in others:
-        fields.append(current)
-        current = part
-    if value[-1] in _SPLITTERS:
-        fields.append(current)
-        return None
-    return current
 
 
 def _after_exec(words: list[str]) -> list[str]:

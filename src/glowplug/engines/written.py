@@ -9,6 +9,8 @@ and joining keep, for each character, the place it came from. Plain strings go t
 
 from __future__ import annotations
 
+import bisect
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 if TYPE_CHECKING:
@@ -63,6 +65,8 @@ class Written(str):
     # Not in __init__: strings are made in __new__, and every way to make one goes through `_made`.
     marks: tuple[Mark, ...]
     spot: Optional[Spot]
+    ends: Optional[list[int]]
+    """Behind which character each mark ends, once somebody has asked for a part."""
 
     def __getitem__(self, key: Any) -> str:
         if not isinstance(key, slice):
@@ -89,12 +93,16 @@ class Written(str):
         return (marks[0].cut(start, end),) if len(marks) == 1 else tuple(self._between(start, end))
 
     def _between(self, start: int, end: int) -> Iterator[Mark]:
-        at = 0
-        for mark in self.marks:
+        if self.ends is None:
+            self.ends = list(accumulate(mark[0] for mark in self.marks))
+        first = bisect.bisect_right(self.ends, start)
+        at = self.ends[first - 1] if first else 0
+        for place in range(first, len(self.marks)):
+            mark = self.marks[place]
             length = mark[0]
             if start <= at and at + length <= end:
                 yield mark
-            elif at < end and start < at + length:
+            else:
                 yield mark.cut(max(start - at, 0), min(end - at, length))
             at += length
             if at >= end:
@@ -220,5 +228,5 @@ def hull(marks: Iterable[Mark]) -> Optional[Range]:
 def _made(text: str, marks: Iterable[Mark]) -> Written:
     made = Written(text)
     made.marks = tuple(marks)
-    made.spot = None
+    made.spot = made.ends = None
     return made

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from glowplug.engines.command import python_program, see_through
+from glowplug.engines.room import Room
 from glowplug.engines.vllm.command import server_words
 from glowplug.engines.written import Range, Spot, Written, is_known, spot_of, standing
 from glowplug.lint import config_files, images, options, places
@@ -195,11 +196,11 @@ def _words(items: Sequence[Value], environment: Environment) -> tuple[Word, ...]
 
 
 def _resolved(items: Sequence[Value], environment: Environment) -> list[str]:
-    found = []
+    found, room = [], Room()
     for item in items:
         text = written_in(item)
         spot = Spot(Range(item, 0, len(text)), alone=True)
-        found.append(standing(resolved(text, environment.variables), spot))
+        found.append(standing(resolved(text, environment.variables, room), spot))
     return found
 
 

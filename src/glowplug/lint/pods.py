@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from glowplug.engines.room import Room
 from glowplug.engines.written import is_known
 from glowplug.lint.references import resolved, written_in
 from glowplug.lint.view import Container, Environment, Mount, Variable
@@ -83,9 +84,10 @@ def environment(
         whole = whole and known
         found.update(variables)
     entries = value.get("env")
+    room = Room()
     for entry in entries.elements() if entries is not None else ():
         name = text_of(entry.get("name"))
-        variable = _variable(name, entry, config_map, found) if name else None
+        variable = _variable(name, entry, config_map, found, room) if name else None
         if variable is not None:
             found.pop(name, None)
             found[name] = variable
@@ -110,11 +112,11 @@ def _from_source(source: Value, config_map: Callable[[str], Object | None]) -> t
 
 
 def _variable(
-    name: str, entry: Value, config_map: Callable[[str], Object | None], before: Mapping[str, Variable]
+    name: str, entry: Value, config_map: Callable[[str], Object | None], before: Mapping[str, Variable], room: Room
 ) -> Variable | None:
     value = entry.get("value")
     if value is not None and not _is_collection(value) and value.text:
-        text = resolved(written_in(value), before)
+        text = resolved(written_in(value), before, room)
         return Variable(name, text if is_known(text) else None, value, entry, "value")
     source = entry.get("valueFrom")
     if source is None or not source.is_mapping:

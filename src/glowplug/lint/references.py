@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from glowplug.engines.command import resolve_references
+from glowplug.engines.shell import OpaqueError
 from glowplug.engines.written import unknown, written
 
 if TYPE_CHECKING:
+    from glowplug.engines.room import Room
     from glowplug.lint.view import Variable
     from glowplug.manifests.values import Value
 
@@ -39,9 +41,15 @@ class _References(Mapping[str, str]):
         return len(self._variables)
 
 
-def resolved(text: str, variables: Mapping[str, Variable]) -> str:
-    """A word of `command` or `args`, or a variable's value, after kubelet's own references."""
-    return resolve_references((text,), _References(variables))[0] if "$" in text else text
+def resolved(text: str, variables: Mapping[str, Variable], room: Room | None = None) -> str:
+    """A word of `command` or `args`, or a variable's value, after kubelet's own references. Nobody knows what is longer than
+    there is `room` for."""
+    if "$" not in text:
+        return text
+    try:
+        return resolve_references((text,), _References(variables), room)[0]
+    except OpaqueError:
+        return stand_in("TOO_LONG")
 
 
 def written_in(value: Value) -> str:

@@ -20,7 +20,6 @@ _MADE: Final = (
     (re.compile(r"\$\{?RANDOM\b|\bshuf\b|\buuidgen\b|/proc/sys/kernel/random|\bdate\b|\$\$(?!\()"), "start"),
     (re.compile(r"\$\{?HOSTNAME\b|\bhostname\b|\bip (?:addr|route)\b"), "pod"),
 )
-_DEEPEST: Final = 8
 SENTENCES: Final = {
     "pod": "is another one in every pod",
     "name": "is another one in every pod",
@@ -30,19 +29,36 @@ SENTENCES: Final = {
 }
 
 
-def of_variable(workload: Workload, variable: Variable, depth: int = 0) -> str:
+def of_variable(workload: Workload, variable: Variable) -> str:
     """By what a variable's value differs: a key of SENTENCES, "" where it is the same everywhere or cannot be known."""
-    if variable.value is not None or depth > _DEEPEST:
-        return ""
+    return _first(workload, [variable])
+
+
+def _first(workload: Workload, waiting: list[Variable]) -> str:
+    """What the first of these says that says something, or one that it refers to. Each is asked once, however often others refer
+    to it."""
+    asked: set[str] = set()
+    waiting.reverse()
+    while waiting:
+        variable = waiting.pop()
+        if variable.name in asked or variable.value is not None:
+            continue
+        asked.add(variable.name)
+        found, names = _said(workload, variable)
+        if found:
+            return found
+        waiting += _named(workload, names)[::-1]
+    return ""
+
+
+def _said(workload: Workload, variable: Variable) -> tuple[str, list[str]]:
+    """By what one differs by itself, and which others it refers to."""
     if variable.origin == "field" and variable.entry is not None:
-        return _of_field(workload, field_of(variable))
+        return _of_field(workload, field_of(variable)), []
     text = text_at(place_of(workload, variable))
     if variable.origin == "command":
-        made = next((by for pattern, by in _MADE if pattern.search(text)), "")
-        return made or _of_references(workload, _SHELL.findall(text), variable.name, depth)
-    if variable.origin == "value":
-        return _of_references(workload, _KUBELET.findall(text), variable.name, depth)
-    return ""
+        return next((by for pattern, by in _MADE if pattern.search(text)), ""), _SHELL.findall(text)
+    return "", _KUBELET.findall(text) if variable.origin == "value" else []
 
 
 def of_option(workload: Workload, option: Option) -> str:
@@ -50,12 +66,12 @@ def of_option(workload: Workload, option: Option) -> str:
     if option.value is not None:
         return ""
     text = text_at(option.at)
-    return _of_references(workload, [*_KUBELET.findall(text), *_SHELL.findall(text)], "", 0)
+    return _first(workload, _named(workload, [*_KUBELET.findall(text), *_SHELL.findall(text)]))
 
 
 def of_text(workload: Workload, text: str) -> str:
     """The same for a text in which kubelet replaces references."""
-    return _of_references(workload, _KUBELET.findall(text), "", 0)
+    return _first(workload, _named(workload, _KUBELET.findall(text)))
 
 
 def place_of(workload: Workload, variable: Variable) -> Value | Place:
@@ -92,14 +108,9 @@ def _of_field(workload: Workload, field: str) -> str:
     return "name" if stays else "pod" if by == "name" else by
 
 
-def _of_references(workload: Workload, names: list[str], own: str, depth: int) -> str:
-    for name in names:
-        variable = workload.container.environment.get(name)
-        if variable is not None and name != own:
-            found = of_variable(workload, variable, depth + 1)
-            if found:
-                return found
-    return ""
+def _named(workload: Workload, names: list[str]) -> list[Variable]:
+    variables = workload.container.environment.variables
+    return [variables[name] for name in dict.fromkeys(names) if name in variables]
 
 
 _FIELDS: Final = {row["field"]: row["by"] for row in table(_PACKAGE, "differing")}
