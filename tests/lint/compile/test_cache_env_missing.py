@@ -34,7 +34,7 @@ FIRES = {
         "TRITON_CACHE_DIR",
     ),
     "before AOT without Inductor's": Fires(
-        cached(image="vllm/vllm-openai:v0.16.0"), ("/compile-cache",), "beside vLLM's own tree"
+        cached(image="vllm/vllm-openai:v0.16.0"), ("/compile-cache",), "only for a part of what it compiles"
     ),
     "0.10.2, the first with torch 2.8": Fires(cached(image="vllm/vllm-openai:v0.10.2"), ("/compile-cache",)),
     "0.11.0 where vLLM is told to leave the variables alone": Fires(

@@ -26,6 +26,22 @@ FIRES = {
     "Amazon Linux's under Auto Mode": Fires(
         cached(), ("/mnt/k8s-disks/0/compile-cache",), "EKS Auto Mode", compute="auto-mode"
     ),
+    "Triton's own volume": Fires(
+        pod(
+            env=ROOT,
+            mounts=["{name: compile-cache, mountPath: /compile-cache}", "{name: t, mountPath: /root/.triton}"],
+            volumes={"compile-cache": host("/mnt/k8s-disks/0/compile-cache"), "t": host("/var/cache/triton")},
+        ),
+        ("/var/cache/triton",),
+    ),
+    "where Triton's variable points": Fires(
+        pod(
+            env={**ROOT, "TRITON_CACHE_DIR": "/t"},
+            mounts=["{name: compile-cache, mountPath: /compile-cache}", "{name: t, mountPath: /t}"],
+            volumes={"compile-cache": host("/mnt/k8s-disks/0/compile-cache"), "t": host("/var/cache/triton")},
+        ),
+        ("/var/cache/triton",),
+    ),
     "under Auto Mode, whose root is read-only": Fires(
         cached(host("/var/cache/x")), ("/var/cache/x",), "the node's data volume", compute="auto-mode"
     ),
@@ -160,3 +176,14 @@ def test_the_node_store_keeps_its_place_below_the_agents_root() -> None:
         for root in ("/mnt/k8s-disks/0", "/mnt/.ephemeral")
     ]
     assert fixed(RULE, made[0], compute="auto-mode") == made[1]
+
+
+def test_each_compilers_volume_gets_a_directory_of_its_own() -> None:
+    text = pod(
+        env=ROOT,
+        mounts=["{name: compile-cache, mountPath: /compile-cache}", "{name: t, mountPath: /root/.triton}"],
+        volumes={"compile-cache": host("/var/cache/vllm"), "t": host("/var/cache/triton")},
+    )
+    mended = fixed(RULE, text, unsafe=True, compute="karpenter")
+    assert "path: /mnt/k8s-disks/0/compile-cache," in mended
+    assert "path: /mnt/k8s-disks/0/triton," in mended

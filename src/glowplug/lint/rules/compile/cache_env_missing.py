@@ -146,11 +146,14 @@ def _check(workload: Workload) -> Iterator[Problem]:
     if not missing:
         return
     title = f"set the engine's cache variables below {kept.cache_root}"
+    used = f"the engine does not use the volume at `{mount.path}`"
+    if _own_tree_is_there(workload, kept):
+        used = f"the engine uses the volume at `{mount.path}` only for a part of what it compiles"
     fit = is_fit(workload, mount)
     operations = set_together(workload, _to_set(workload, kept)) if fit else None
     yield Problem(
         mount.value.get("mountPath") or mount.value,
-        f"the engine does not use the volume at `{mount.path}`: {'; '.join(missing)}",
+        f"{used}: {'; '.join(missing)}",
         f"set {', '.join(_to_set(workload, kept))}"
         + ("" if fit else ", on a volume of the node's own that can be written"),
         Fix(title, operations, safe=is_surely_writable(workload, mount)) if operations else None,

@@ -2,15 +2,15 @@
 
 ## What it does
 
-Compares the hostPath of the compile cache, and those of glowplug's node store, with the place where the nodes mount their NVMe
-disks: `/mnt/k8s-disks/0` on Amazon Linux, `/mnt/.ephemeral` on Bottlerocket, under Karpenter too, and on EKS Auto Mode. What the
+Compares the hostPath of the compile cache, those of one compiler's cache alone (at `~/.triton`, or where `TRITON_CACHE_DIR`
+points), and those of glowplug's node store with the place where the nodes mount their NVMe disks: `/mnt/k8s-disks/0` on Amazon Linux, `/mnt/.ephemeral` on Bottlerocket, under Karpenter too, and on EKS Auto Mode. What the
 nodes are is read from the NodePools and node classes given with the pod, else from `--compute`. Where that leaves the image open,
 both places are right; a path that looks like a disk mounted by your own user data is left alone, unless the node class is there
 and has none.
 
 ## Why is this bad
 
-`DirectoryOrCreate` makes the directory on the root volume without a word. The cache works, at EBS's 1 GB/s or so instead of
+`DirectoryOrCreate` makes the directory on EBS without a word: on the root volume, or on Bottlerocket's data volume. The cache works, at EBS's 1 GB/s or so instead of
 30, on a small disk that images and logs fill, and where glowplug's agent looks for the node store there is nothing. On
 Bottlerocket most of the root is read-only, and the pod does not start.
 
@@ -103,6 +103,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from glowplug.engines.defaults import is_default
 from glowplug.lint.rule import Fix, Problem, Rule, Severity
 from glowplug.lint.rules.compile.disks import (
     AL2023,
@@ -115,7 +116,7 @@ from glowplug.lint.rules.compile.disks import (
     root_of,
     without_instance_store,
 )
-from glowplug.lint.rules.compile.keeping import below, keeping, normal
+from glowplug.lint.rules.compile.keeping import below, keeping, normal, placed, pointing
 from glowplug.manifests import recipe
 from glowplug.manifests.edit import Replace
 
@@ -136,6 +137,13 @@ _ROOT_VOLUME: Final = (
     "/etc",
 )
 _LOOKS_LIKE_A_DISK: Final = re.compile(r"nvme|disk|ssd|ephemeral|local|instance|scratch|raid|md\d")
+# A directory of its own for each, where a pod has a volume for each.
+_OF_ONE_COMPILER: Final = (
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "FLASHINFER_WORKSPACE_BASE",
+    "DG_JIT_CACHE_DIR",
+)
 _OF_THE_AGENT: Final = (recipe.STORE_MOUNT, recipe.OUTBOX_MOUNT)
 
 
@@ -143,10 +151,20 @@ def _check(workload: Workload) -> Iterator[Problem]:
     kept = keeping(workload)
     mounts = [kept.mount] if kept.mount is not None and kept.meant else []
     mounts += [one for one in workload.container.mounts if one.path in _OF_THE_AGENT]
+    mounts += [one for one in _others(workload) if one not in mounts]
     for mount in mounts:
         at = host_path(mount.volume)
         if mount.host_path is not None and at is not None:
             yield from _problem(workload, mount, at)
+
+
+def _others(workload: Workload) -> list[Mount]:
+    """Volumes for the cache of one compiler alone: at its default directory, or where its variable points."""
+    names = list(placed(workload, recipe.CACHE_ROOT))
+    pointed = [one.value for one in pointing(workload).values() if one.value]
+    found = [workload.container.mount_of(value) for value in pointed]
+    found += [one for one in workload.container.mounts if any(is_default(name, one.path) for name in names)]
+    return [one for one in found if one is not None and one.kind == "hostPath"]
 
 
 def _problem(workload: Workload, mount: Mount, at: Value) -> Iterator[Problem]:
@@ -194,6 +212,10 @@ def _moved(path: str, mount: Mount, there: Disks) -> str:
     if mount.path in _OF_THE_AGENT:
         inside = path.partition("/glowplug/")[2]
         return f"{recipe.agent_root(root)}/{inside}" if inside else recipe.agent_root(root)
+    if not (mount.path in _OF_THE_AGENT or root_of(path)) and any(
+        is_default(name, mount.path) for name in _OF_ONE_COMPILER
+    ):
+        return f"{root}/{mount.path.rstrip('/').rpartition('/')[2].lstrip('.')}"
     old = root_of(path)
     moved = f"{root}/{path.removeprefix(old).strip('/')}" if old else recipe.shared_directory(root)
     return moved if moved.rstrip("/") not in MOUNTED and not owner_of(moved) else recipe.shared_directory(root)
