@@ -24,7 +24,7 @@ spec:
     spec:
       containers:
       - name: cluster-autoscaler
-        image: registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0
+        image: registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.0
         command: [./cluster-autoscaler, --cloud-provider=aws{"".join(", " + one for one in more)}]
 """
 
@@ -66,6 +66,44 @@ managedNodeGroups:
 )
 def test_who_makes_the_nodes_and_what_the_taint_is_called(texts: tuple[str, ...], compute: str, fires: bool) -> None:
     assert bool(found(RULE, *texts, compute=compute)) == fires
+
+
+TOLD = {
+    "its name": ("--startup-taint=glowplug.dev/prewarming",),
+    "its name as a word of its own": ("--startup-taint", "glowplug.dev/prewarming"),
+    "its name, the old way": ("--ignore-taint", "glowplug.dev/prewarming"),
+    "its name among others": ("--startup-taint=a/b", "--v=4", "--startup-taint=glowplug.dev/prewarming"),
+    "how it begins": ("--startup-taint-prefix=glowplug.dev/",),
+    "how it begins, as a word of its own": ("--startup-taint-prefix", "glowplug.dev/"),
+    "in quotes": ("'--startup-taint=\"glowplug.dev/prewarming\"'",),
+}
+NOT_TOLD = {
+    "another name": ("--startup-taint=glowplug.dev/other",),
+    "a name is no prefix": ("--startup-taint=glowplug.dev/",),
+    "another prefix": ("--startup-taint-prefix=readiness.k8s.io/",),
+    "no prefix at all": ("--startup-taint-prefix=",),
+    "another option": ("--status-taint", "glowplug.dev/prewarming"),
+    "nothing behind it": ("--startup-taint",),
+}
+
+
+@pytest.mark.parametrize("words", TOLD.values(), ids=TOLD)
+def test_cluster_autoscaler_is_told(words: tuple[str, ...]) -> None:
+    assert found(RULE, agent("[--mode=shared]"), autoscaler(*words)) == []
+    assert found(RULE, eksctl("glowplug.dev/prewarming"), autoscaler(*words)) == []
+
+
+@pytest.mark.parametrize("words", NOT_TOLD.values(), ids=NOT_TOLD)
+def test_cluster_autoscaler_is_told_something_else(words: tuple[str, ...]) -> None:
+    assert len(found(RULE, agent("[--mode=shared]"), autoscaler(*words))) == 1
+    assert len(found(RULE, eksctl("glowplug.dev/prewarming"), autoscaler(*words))) == 1
+
+
+def test_a_script_starts_cluster_autoscaler() -> None:
+    script = "'./cluster-autoscaler --v=4 --startup-taint glowplug.dev/prewarming 2>&1'"
+    text = autoscaler().replace("[./cluster-autoscaler, --cloud-provider=aws]", f"[sh, -c, {script}]")
+    assert script in text
+    assert found(RULE, agent("[--mode=shared]"), text) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ mode), where node groups and Cluster Autoscaler make the nodes: with `--compute 
 `eks.amazonaws.com/nodegroup`, and where Cluster Autoscaler itself or an eksctl ClusterConfig is among what was
 given. Its name has to begin with `startup-taint.cluster-autoscaler.kubernetes.io/`.
 
-It says nothing where Cluster Autoscaler is told the name (`--startup-taint=KEY`).
+It says nothing where Cluster Autoscaler is told the name (`--startup-taint=KEY`) or how it begins
+(`--startup-taint-prefix=PREFIX`, from 1.36 on).
 
 ## Why is this bad
 Cluster Autoscaler simulates a new node with the taints of its group. One that it does not know as passing keeps the
@@ -67,8 +68,8 @@ No fix: the taint of the node group, its agent and what releases it have to chan
 Kubernetes.
 
 ## Source
-kubernetes/autoscaler, cluster-autoscaler FAQ ("How can I prevent Cluster Autoscaler from …", startup taints) and
-`utils/taints/taints.go`.
+kubernetes/autoscaler, cluster-autoscaler FAQ ("How can I prevent Cluster Autoscaler from …", startup taints),
+`utils/taints/taints.go` and `config/flags/flags.go`; kubernetes/autoscaler#9296 (`--startup-taint-prefix`).
 """
 
 from __future__ import annotations
@@ -88,25 +89,41 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = AUTOSCALER_STARTUP_TAINT.partition("/")[0] + "/"
 _OLD_PREFIX: Final = "ignore-taint.cluster-autoscaler.kubernetes.io/"
-_TOLD: Final = ("--startup-taint=", "--ignore-taint=")
+# pflag takes a value behind `=` and as the next word; each may be given several times.
+_NAMES: Final = ("--startup-taint", "--ignore-taint")
+_PREFIXES: Final = ("--startup-taint-prefix",)
 _OWN: Final = STARTUP_TAINT.partition("/")[0] + "/"
 _HINT: Final = f"use {AUTOSCALER_STARTUP_TAINT}, in the node group and in every part of glowplug"
 
 
 def _check(manifests: Manifests) -> Iterator[Problem]:
-    told = set(_told(manifests))
+    told = _Told(manifests)
     if _node_groups(manifests):
         for agent in daemons.agents(manifests):
-            if agent.shared and agent.taint and not _known(agent.taint, told):
+            if agent.shared and agent.taint and not told.knows(agent.taint):
                 yield _problem(_key_in(agent.at, agent.taint), agent.taint)
     for config in _cluster_configs(manifests):
         for key in _taint_keys(config):
-            if key.text.startswith(_OWN) and not _known(key.text, told):
+            if key.text.startswith(_OWN) and not told.knows(key.text):
                 yield _problem(key, key.text)
 
 
-def _known(key: str, told: set[str]) -> bool:
-    return key.startswith((_PREFIX, _OLD_PREFIX)) or key in told
+class _Told:
+    """What Cluster Autoscaler is told on its command line."""
+
+    def __init__(self, manifests: Manifests) -> None:
+        self._names: set[str] = set()
+        self._prefixes: set[str] = {_PREFIX, _OLD_PREFIX}
+        for container in _autoscalers(manifests):
+            for name, value in _flags(container):
+                if name in _NAMES:
+                    self._names.add(value)
+                elif name in _PREFIXES and value:
+                    self._prefixes.add(value)
+
+    def knows(self, key: str) -> bool:
+        """Whether a taint of this key counts as one that goes away."""
+        return key in self._names or key.startswith(tuple(self._prefixes))
 
 
 def _problem(at: Value | Place, key: str) -> Problem:
@@ -137,13 +154,17 @@ def _node_groups(manifests: Manifests) -> bool:
     )
 
 
-def _told(manifests: Manifests) -> Iterator[str]:
-    for container in _autoscalers(manifests):
-        for name in ("command", "args"):
-            words = container.get(name)
-            for word in words.elements() if words is not None else ():
-                if word.text.startswith(_TOLD):
-                    yield word.text.partition("=")[2]
+def _flags(container: Value) -> Iterator[tuple[str, str]]:
+    """Options with their values. In a script, too, where words are what stands between blanks."""
+    words: list[str] = []
+    for name in ("command", "args"):
+        listed = container.get(name)
+        for one in listed.elements() if listed is not None else ():
+            words += [part.strip("\"'\\;") for part in one.text.split()]
+    for index, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in (*_NAMES, *_PREFIXES):
+            yield name, value.strip("\"'") if equals else "".join(words[index + 1 : index + 2])
 
 
 def _autoscalers(manifests: Manifests) -> Iterator[Value]:
