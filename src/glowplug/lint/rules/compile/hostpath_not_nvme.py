@@ -3,16 +3,16 @@
 ## What it does
 
 Compares the hostPath of the compile cache, those of one compiler's cache alone (at `~/.triton`, or where `TRITON_CACHE_DIR`
-points), and those of glowplug's node store with the place where the nodes mount their NVMe disks: `/mnt/k8s-disks/0` on Amazon Linux, `/mnt/.ephemeral` on Bottlerocket, under Karpenter too, and on EKS Auto Mode. What the
-nodes are is read from the NodePools and node classes given with the pod, else from `--compute`. Where that leaves the image open,
-both places are right; a path that looks like a disk mounted by your own user data is left alone, unless the node class is there
-and has none.
+points), and those of glowplug's node store with the place where the nodes mount their NVMe disks: `/mnt/k8s-disks/0` on Amazon
+Linux, `/mnt/.ephemeral` on Bottlerocket, under Karpenter too, and on EKS Auto Mode. What the nodes are is read from the NodePools
+and node classes given with the pod, else from `--compute`. Where that leaves the image open, both places are right; a path that
+looks like a disk mounted by your own user data is left alone, unless the node class is there and has none.
 
 ## Why is this bad
 
-`DirectoryOrCreate` makes the directory on EBS without a word: on the root volume, or on Bottlerocket's data volume. The cache works, at EBS's 1 GB/s or so instead of
-30, on a small disk that images and logs fill, and where glowplug's agent looks for the node store there is nothing. On
-Bottlerocket most of the root is read-only, and the pod does not start.
+`DirectoryOrCreate` makes the directory on EBS without a word: on the root volume, or on Bottlerocket's data volume. The cache
+works, at EBS's 1 GB/s or so instead of 30, on a small disk that images and logs fill, and where glowplug's agent looks for the
+node store there is nothing. On Bottlerocket most of the root is read-only, and the pod does not start.
 
 ## Example
 
