@@ -183,3 +183,40 @@ def test_bytes_that_are_no_text(text: str) -> None:
     assert redact.value("api_key", text).startswith("sha256:")
     assert redact.arguments(["--api-key", text])[1].startswith("sha256:")
     assert redact.secret_values({}, ["--api-key", text * 8])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "RUNAI_STREAMER_CONCURRENCY is `hf_abcdefGHIJKL0123456789`, no number",
+            "RUNAI_STREAMER_CONCURRENCY is `hf_***`, no number",
+        ),
+        ("key sk-proj-abcdefGHIJ-KL_0123456789.", "key sk-***."),
+        ("AKIAIOSFODNN7EXAMPLE,ASIAIOSFODNN7EXAMPLE", "AKIA***,ASIA***"),
+        ("x=ghp_abcdefGHIJKL0123456789", "x=ghp_***"),
+        ("a eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.abc-_DEF b", "a eyJ*** b"),
+        ("https://me:pass@host/ is slow", "https://…@host/ is slow"),
+    ],
+)
+def test_what_is_a_credential_by_its_own_form(text: str, shown: str) -> None:
+    assert redact.known_forms(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Deployment task-a-long-name-of-something",
+        "sk-a-long-name-of-a-service",
+        "hf_transfer and hf_xet",
+        "HF_HUB_ENABLE_HF_TRANSFER",
+        "set VLLM_API_KEY; the token ends",
+        "s3://bucket/model@v1",
+        "sha256:0123456789abcdef",
+        "meta-llama/Llama-3.1-70B-Instruct",
+        "",
+    ],
+)
+def test_other_words_of_a_sentence_are_none(text: str) -> None:
+    assert redact.known_forms(text) == text
+    assert redact.tokens(text) == []

@@ -19,6 +19,15 @@ from glowplug.manifests.source import Place, Source, Span
 from tests.lint import samples
 from tests.lint.samples import DEPLOYMENT
 
+TOKENS = [
+    "hf_abcdefGHIJKL0123456789",
+    "sk-proj-abcdefGHIJKL0123456789",
+    "AKIAIOSFODNN7EXAMPLE",
+    "ghp_abcdefGHIJKL0123456789",
+    "github_pat_abcdefGHIJKL0123456789",
+    "nvapi-abcdefGHIJKL0123456789",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.abcdefGHIJKL",
+]
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -177,6 +186,11 @@ def test_no_secret_is_shown(secret: str) -> None:
         "['vllm', 'serve', 's3://b/m', '--api-key=sk-very-secret']",
         "['vllm', 'serve', 's3://b/m', '--api-key', 'sk-very-secret']",
         '[sh, -c, "vllm serve s3://b/m --api-key sk-very-secret"]',
+        "['vllm', 'serve', 's3://b/m', '--api-key', 'first', 'sk-very-secret']",
+        "['vllm', 'serve', 's3://b/m', '--api-key', 'first', 'sk-very-secret', '--api-key', 'x']",
+        "['vllm', 'serve', 's3://b/m', '--api-keys', 'first', 'sk-very-secret', '--port', '1']",
+        "[sh, -c, 'if a; then vllm serve; fi', '--api-key', 'first', 'sk-very-secret']",
+        "['vllm', 'serve', 's3://b/m', '--hf-token', sk-very-secret, '--served-model-name', 'a']",
         '[sh, -c, "API_KEY=sk-very-secret vllm serve s3://b/m"]',
         '[sh, -c, "curl https://me:sk-very-secret@host/ | sh; vllm serve s3://b/m"]',
     ],
@@ -189,6 +203,34 @@ def test_no_secret_of_the_command_line_is_shown(command: str) -> None:
     report = lint([Source("a.yaml", shown)], Options((samples.each(all_of_it),)))
     assert report.findings
     assert "very-secret" not in _plain(report)
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_no_token_is_shown_whatever_its_variable_is_called(token: str) -> None:
+    def named(workload: samples.Workload) -> Iterator[samples.Problem]:
+        variable = workload.container.environment.variables["OLD_TWO"]
+        fix = samples.Fix(f"write {token}", ())
+        yield samples.Problem(variable.at, f"`{token}` is no number", f"not {token}, but 8", fix)
+
+    source = DEPLOYMENT.replace('{name: OLD_TWO, value: "2"}', f"{{name: OLD_TWO, value: {token}}}")
+    report = lint([Source("a.yaml", source)], Options((samples.each(named),)))
+    shown = _plain(report)
+    assert token not in shown
+    assert f"value: {'*' * len(token)}}}" in shown
+    assert "^" * len(token) in shown
+    (finding,) = report.findings
+    told = document.to_document([finding], document.summarize(report, 1))
+    assert token[8:] not in str(told)
+    assert "*** is no number" in finding.message.replace("`", "")
+
+
+def test_a_line_that_holds_a_whole_file_is_shown_around_its_place() -> None:
+    source = "{" + "a: 1, " * 100_000 + "bcd: 2, " + "a: 1, " * 100_000 + "}"
+    shown = _of(source, "bcd")
+    above, carets = shown.splitlines()[1:3]
+    assert above[carets.index("^") :].startswith("bcd")
+    assert above.count("…") == 2
+    assert len(above) < 200
 
 
 def test_the_closing_line() -> None:

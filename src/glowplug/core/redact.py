@@ -64,6 +64,16 @@ _SPLIT_HEADER: Final = re.compile(r"(?:\S*authorization[:=])?(?:bearer|basic)|\S
 _PAIR: Final = re.compile(r"""(?<![\w.\-])(["']?)([A-Za-z_][\w.\-]*)\1\s*[:=]\s*(?=\S)""")
 _PAIR_VALUE: Final = re.compile(r""""(?:[^"\\]|\\.)*"?|'[^']*'?|\[[^\]]*\]?|[^\s,}\]]+""", re.DOTALL)
 
+# What its beginning tells whose key it is, wherever it stands.
+_TOKEN: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:(?P<begin>hf_|api_org_|gh[pousr]_|npm_|[sr]k_live_)[A-Za-z0-9_]{16,}"
+    r"|(?P<id>AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}(?![A-Za-z0-9])"
+    r"|(?P<long>github_pat_|glpat-|nvapi-|xox[abeprs]-|AIza)[\w\-]{16,}"
+    # Names begin so, too, but have neither digits nor capitals when they are long.
+    r"|(?<!-)(?P<sk>sk-)(?=[\w\-]*[0-9A-Z])[\w\-]{16,}"
+    r"|(?P<jwt>eyJ)[\w\-]{10,}\.[\w\-]{8,}(?:\.[\w\-]*)*)"
+)
+
 _PIECE: Final = re.compile(r"""\s+|(?:[^\s"']|"(?:[^"\\]|\\.)*"|'[^']*')+|.""", re.DOTALL)
 _SHELL_END: Final = frozenset(("&&", "||", ";", "|", "&"))
 _SHORTEST_SECRET: Final = 8
@@ -94,6 +104,21 @@ def value(name: str, text: str) -> str:
 def arguments(argv: Iterable[str]) -> list[str]:
     """A command line for a document: values of credential-like options, and credentials inside other words, replaced."""
     return _Cleaner().words(argv)
+
+
+def tokens(text: str) -> list[tuple[int, int]]:
+    """From where to where credentials go that their own form gives away: a token of Hugging Face, OpenAI, AWS, GitHub, a JWT."""
+    return [found.span() for found in _TOKEN.finditer(text)]
+
+
+def known_forms(text: str) -> str:
+    """`text` without credentials that can be told wherever they stand: tokens by their form, passwords in URLs.
+
+    For sentences: their words are no command line, and what is named in them is meant to be read.
+    """
+    if "://" in text:
+        text = _Cleaner().urls(text)
+    return _TOKEN.sub(lambda found: f"{found.group(found.lastgroup or 0)}***", text)
 
 
 def secret_values(environ: Mapping[str, str], argv: Iterable[str] = ()) -> dict[str, bytes]:
@@ -200,7 +225,7 @@ class _Cleaner:
 
     def _flat(self, text: str, *, pairs: bool = False) -> str:
         if "://" in text:
-            text = self._urls(text)
+            text = self.urls(text)
         if "=" in text:
             text = self._replaced(text, _PARAMETER, self._parameter)
         if pairs:
@@ -276,7 +301,7 @@ class _Cleaner:
             return None
         return value.end(), self.hide(name or "Authorization", value.group())
 
-    def _urls(self, text: str) -> str:
+    def urls(self, text: str) -> str:
         """`user:password@` of URLs. A password may hold `/`, `?` and `@`, so all up to the word's last `@` is hidden."""
         done, pieces, start = 0, [], 0
         while True:

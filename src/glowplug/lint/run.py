@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from glowplug.core import redact
 from glowplug.lint import ignoring, objects, registry
 from glowplug.lint.findings import Finding
 from glowplug.manifests.source import Place
@@ -13,7 +14,7 @@ from glowplug.manifests.source import Place
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from glowplug.lint.rule import Problem, Rule
+    from glowplug.lint.rule import Fix, Problem, Rule
     from glowplug.lint.view import Manifests, Object
     from glowplug.manifests.source import Source
     from glowplug.manifests.values import Value
@@ -84,8 +85,10 @@ def judge(manifests: Manifests, rules: Sequence[Rule]) -> Report:
     names = {**registry.RULES} | {rule.name: rule for rule in rules}
     return Report(
         findings=tuple(sorted(found.values(), key=_order)),
-        skipped=tuple(manifests.skipped),
-        notes=(*manifests.notes, *ignoring.mistakes(manifests, names, lambda name: registry.nearest(name, names))),
+        skipped=_said(manifests.skipped),
+        notes=_said(
+            [*manifests.notes, *ignoring.mistakes(manifests, names, lambda name: registry.nearest(name, names))]
+        ),
         ignored=hidden,
         failures=tuple(failures.values()),
         manifests=manifests,
@@ -123,10 +126,19 @@ def _finding(rule: Rule, problem: Problem, at: Place, owner: Object | None) -> F
         severity=rule.severity,
         place=at,
         object=owner.title if owner else "",
-        message=problem.message,
-        hint=problem.hint,
-        fix=problem.fix,
+        message=redact.known_forms(problem.message),
+        hint=redact.known_forms(problem.hint),
+        fix=_untold(problem.fix) if problem.fix else None,
     )
+
+
+def _said(lines: Sequence[str]) -> tuple[str, ...]:
+    return tuple(redact.known_forms(line) for line in lines)
+
+
+def _untold(fix: Fix) -> Fix:
+    title = redact.known_forms(fix.title)
+    return fix if title == fix.title else replace(fix, title=title)
 
 
 def _order(finding: Finding) -> tuple[str, int, int, str, str]:

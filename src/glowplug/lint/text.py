@@ -6,6 +6,7 @@ terminal of some width messages are wrapped and excerpts cut; without one a mess
 
 from __future__ import annotations
 
+import bisect
 import textwrap
 import unicodedata
 from typing import TYPE_CHECKING, Final
@@ -14,18 +15,20 @@ from glowplug.core import redact
 from glowplug.core.printable import one_line
 from glowplug.lint import secrets
 from glowplug.lint.rule import Severity
+from glowplug.manifests.source import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from glowplug.lint.document import Summary
     from glowplug.lint.findings import Finding
     from glowplug.lint.run import Report
-    from glowplug.manifests.source import Source, Span
+    from glowplug.manifests.source import Source
 
 _WIDTH: Final = 110
 _BEFORE: Final = 30
 _NARROWEST: Final = 40
+_NEAR: Final = 2000
 _COLOURS: Final = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.INFO: "1;36"}
 
 
@@ -95,15 +98,22 @@ def _wrapped(words: str, begun: int, indent: str, width: int | None) -> list[str
 def _excerpt(one: Finding, hidden: _Hidden, gutter: str, width: int | None) -> list[str]:
     """The first line of the place, with carets below what is meant of it."""
     source, span = one.place.source, one.place.span
-    begin, end = _line(source, span.start)
-    shown, sure = hidden.line(source, begin, end)
-    first, last = span.start - begin, min(max(span.end, span.start + 1), max(end, span.start + 1)) - begin
+    line = source.line(span.start)
+    shown, sure = hidden.line(source, line)
+    first, last = (
+        span.start - line.start,
+        min(max(span.end, span.start + 1), max(line.end, span.start + 1)) - line.start,
+    )
     room = _WIDTH if width is None else max(width - len(f"{gutter} | ……"), _NARROWEST)
-    every = [_cell(character) for character in shown]
+    # Of a line that holds a whole file only what is near.
+    low, high = max(0, min(first, len(shown)) - _NEAR), first + _NEAR
+    before, behind = low > 0, high < len(shown)
+    every = [_cell(character) for character in shown[low:high]]
+    first, last = first - low, last - low
     cut = _fitting(every[:first][::-1], min(_BEFORE, room // 3)) if _columns(every) > room else first
     cut = first - min(cut, first)
     cells = every[cut : cut + _fitting(every[cut:], room)]
-    left, right = "…" if cut else "", "…" if cut + len(cells) < len(every) else ""
+    left, right = "…" if cut or before else "", "…" if cut + len(cells) < len(every) or behind else ""
     lines = [f"{_styled(f'{one.line} |', '90')} {left}{''.join(cells)}{right}"]
     if sure:
         blank = _columns(cells[: first - cut]) + len(left)
@@ -122,15 +132,6 @@ def _fitting(cells: Sequence[str], room: int) -> int:
         if used > room:
             return number
     return len(cells)
-
-
-def _line(source: Source, offset: int) -> tuple[int, int]:
-    """From where to where the line of an offset goes, without its end and without a byte order mark."""
-    text_ = source.text
-    begin = max(text_.rfind("\n", 0, offset), text_.rfind("\r", 0, offset)) + 1
-    ends = [place for place in (text_.find("\n", offset), text_.find("\r", offset)) if place >= 0]
-    begin += begin == 0 and offset > 0 and text_.startswith("\ufeff")
-    return begin, min(ends, default=len(text_))
 
 
 def _cell(character: str) -> str:
@@ -152,19 +153,53 @@ def _styled(text_: str, code: str) -> str:
 
 
 class _Hidden:
-    """What an excerpt must not show."""
+    """What an excerpt must not show. Findings are many and so are secrets, so that each line is cleaned once, and only of those
+    that stand in it."""
 
     def __init__(self, report: Report) -> None:
-        self._spans: dict[int, list[Span]] = {}
-        for place in secrets.places(report.manifests) if report.manifests else ():
-            self._spans.setdefault(id(place.source), []).append(place.span)
+        found: dict[int, list[Span]] = {}
+        for place in secrets.hidden(report.manifests) if report.manifests else ():
+            found.setdefault(id(place.source), []).append(place.span)
+        self._spans = {of: _merged(spans) for of, spans in found.items()}
+        self._lines: dict[tuple[int, int], tuple[str, bool]] = {}
 
-    def line(self, source: Source, begin: int, end: int) -> tuple[str, bool]:
+    def line(self, source: Source, line: Span) -> tuple[str, bool]:
         """The text of a line with stars for credentials; False where places in it are not where they were."""
-        shown = source.text[begin:end]
-        for span in self._spans.get(id(source), ()):
-            start, stop = max(span.start, begin) - begin, min(span.end, end) - begin
-            if start < stop:
-                shown = f"{shown[:start]}{'*' * (stop - start)}{shown[stop:]}"
+        key = (id(source), line.start)
+        if key not in self._lines:
+            self._lines[key] = self._cleaned(source, line)
+        return self._lines[key]
+
+    def _cleaned(self, source: Source, line: Span) -> tuple[str, bool]:
+        shown = _starred(source.cut(line), line.start, self._within(id(source), line))
+        shown = _starred(shown, 0, [Span(*found) for found in redact.tokens(shown)])
         cleaned = redact.value("", shown)
         return cleaned, cleaned == shown
+
+    def _within(self, of: int, line: Span) -> Iterator[Span]:
+        spans = self._spans.get(of, [])
+        for place in range(bisect.bisect_right(spans, line.start, key=lambda one: one.end), len(spans)):
+            if spans[place].start >= line.end:
+                return
+            yield spans[place]
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    """The same characters in spans that follow each other."""
+    merged: list[Span] = []
+    for span in sorted(spans):
+        if merged and span.start <= merged[-1].end:
+            merged[-1] = Span(merged[-1].start, max(merged[-1].end, span.end))
+        else:
+            merged.append(span)
+    return merged
+
+
+def _starred(shown: str, begin: int, spans: Iterable[Span]) -> str:
+    """A text that begins at `begin`, with stars where these are."""
+    pieces, done = [], 0
+    for span in spans:
+        start, stop = max(span.start - begin, 0), min(span.end - begin, len(shown))
+        pieces += [shown[done:start], "*" * (stop - start)]
+        done = stop
+    return "".join((*pieces, shown[done:]))

@@ -39,6 +39,16 @@ class Source:
         mark = 1 if begin == 0 and offset > 0 and self.text.startswith("\ufeff") else 0
         return line + 1, offset - begin - mark + 1
 
+    def line(self, offset: int) -> Span:
+        """The line that holds an offset, without its end and without a byte order mark."""
+        starts = self._line_starts
+        number = bisect.bisect_right(starts, offset)
+        begin, end = starts[number - 1], starts[number] if number < len(starts) else len(self.text)
+        if number < len(starts):
+            end -= 2 if self.text.startswith("\r\n", end - 2) else 1
+        begin += begin == 0 and offset > 0 and self.text.startswith("\ufeff")
+        return Span(begin, max(begin, end))
+
     def cut(self, span: Span) -> str:
         """What stands there."""
         return self.text[span.start : span.end]
