@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core.printable import json_text
-from glowplug.manifests import scalars, writing
+from glowplug.manifests import literals, scalars, writing
 from glowplug.manifests.nodes import MAPPING, SCALAR, SEQUENCE, Node, compose
 from glowplug.manifests.resolving import resolve
 from glowplug.manifests.source import Source, Span
@@ -134,8 +134,15 @@ class Page:
         text = node.text if data_of(node) is not None else ""
         meant = text[:start] + to + text[end:]
         if not spot.raw.target:
+            # Whole lines first where lines go or come: a part of one leaves its indentation behind.
+            edit = self._relined(spot, text, meant) if "\n" in text[start:end] + to else None
+            if edit:
+                return [edit]
             edit = self._spliced(spot, text, start, end, to)
             if edit and self._reads(spot, edit, meant):
+                return [edit]
+            edit = self._relined(spot, text, meant)
+            if edit:
                 return [edit]
         return self._replace(spot, meant if isinstance(data_of(node), str) else resolve(meant))
 
@@ -602,12 +609,27 @@ class Page:
             return None
         return Edit(place.start, place.end, to)
 
+    def _relined(self, spot: _Spot, text: str, meant: str) -> Edit | None:
+        """A literal with other lines, None where it is none, or cannot have these."""
+        node = spot.raw
+        if node.style != "|" or spot.flow:
+            return None
+        span = self._span(node)
+        parent = self._indent_below(spot) - _STEP
+        indent = scalars.indentation(self.text, span, node.end, node.style, text)
+        written = self.text[span.start : node.end]
+        ways = literals.rewritten(written, text, meant, indent, parent, self.eol) if indent is not None else ()
+        edits = (Edit(span.start, node.end, one) for one in ways)
+        return next((edit for edit in edits if self._reads(spot, edit, meant)), None)
+
     def _reads(self, spot: _Spot, edit: Edit, meant: str) -> bool:
         """Whether a scalar reads as meant once it is changed. It is read alone, with its first line's beginning as it is."""
         node = spot.raw
         end = node.end
         begin = self._line(node.start)
         written = self.text[node.start : edit.start] + edit.text + self.text[edit.end : end]
+        if self.text[end - 1] in "\r\n" and end < len(self.text) and not written.endswith(("\r", "\n")):
+            return False  # what follows would come to stand in its last line
         before = " " * (node.start - begin)
         if spot.holder is not None and not spot.flow:
             at = self._indent_below(spot) - _STEP
