@@ -208,7 +208,7 @@ def test_what_does_not_work_yet_is_said_last_as_render_says_it(
     wanted = warned("render", "deployment", *sized, "--mode", mode, *image)
     found = warned("inject", file, "--mode", mode, *image)
     assert found == wanted
-    assert bool(found) == (mode != "shared")
+    assert bool(found) == (mode == "node" or (mode == "direct" and not image))
 
 
 def test_without_a_store_it_is_told_that_nothing_is_restored(call: Call, file: Path) -> None:

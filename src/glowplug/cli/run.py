@@ -68,7 +68,7 @@ class Duration(_Type):
 @click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the start document here."
 )
-@click.option("--exec", "exec_", is_flag=True, help="Become the engine, and leave a watcher beside it: what pods do.")
+@click.option("--exec", "exec", is_flag=True, help="Become the engine, and leave a watcher beside it: what pods do.")
 @click.option("--exit-when-ready", is_flag=True, help="End the engine once it is ready and published (bake).")
 @click.option(
     "--verify-key",
@@ -93,7 +93,7 @@ def command(
     ready_timeout: float,
     restore_timeout: float,
     report: Path | None,
-    exec_: bool,
+    exec: bool,  # noqa: A002 - the variable is GLOWPLUG_EXEC
     exit_when_ready: bool,
     verify_key: Path | None,
     sign_key: Path | None,
@@ -115,9 +115,9 @@ def command(
         from glowplug.launch.execute import execute
 
         return execute(command_line, os.environ, note)
-    if exec_ and exit_when_ready:
+    if exec and exit_when_ready:
         raise click.UsageError("--exec leaves nothing that could end the engine for --exit-when-ready")
-    if (node_store is not None or outbox is not None) and not exec_:
+    if (node_store is not None or outbox is not None) and not exec:
         raise click.UsageError("--node-store and --outbox go with --exec")
     if exit_when_ready and sign_key is not None:
         _try_key(sign_key)
@@ -141,7 +141,7 @@ def command(
         verify_key=verify_key,
         sign_key=sign_key,
     )
-    if exec_:
+    if exec:
         from glowplug.supervise import launching
 
         launching.start(dataclasses.replace(options, report=report and Path.cwd() / report), command_line, os.environ)

@@ -25,14 +25,13 @@ NOT_YET: Final = {
         "these pods do not start: they wait for an image of glowplug, and none is published (--glowplug-image names one that you "
         "built). `--mode shared` needs nothing of glowplug in the pod"
     ),
-    "client": (
-        "this version does not contain the client that these pods look for: unless your image of glowplug holds one, they start as "
-        "if glowplug were not there"
+    "node": (
+        "this version has no `glowplug agent`, which puts the client and the artifacts where these pods look for them: until it "
+        "runs they start as if glowplug were not there"
     ),
-    "node": "this version does not contain the client that these pods look for: they start as if glowplug were not there",
     "bake": (
-        "this version does not contain the client that the bake job needs, nor its image: the job fails; `glowplug run "
-        "--exit-when-ready` bakes on any machine"
+        "the bake job waits for an image of glowplug, and none is published (--glowplug-image names one that you built); `glowplug "
+        "run --exit-when-ready` bakes on any machine"
     ),
     "agent": (
         "this version does not contain the program `glowplug agent`, nor its image: the manifests are what it will run with, and "
@@ -63,14 +62,15 @@ def warnings(kind: str, options: Options) -> tuple[str, ...]:
 
 
 def _missing_parts(kind: str, options: Options) -> Iterator[str]:
-    if kind == "bake" or (kind == "all" and options.mode is not Mode.SHARED):
+    bakes = kind == "bake" or (kind == "all" and options.mode is not Mode.SHARED)
+    if bakes and not options.glowplug_image:
         yield NOT_YET["bake"]
     if kind == "agent" or (kind == "all" and options.mode is not Mode.DIRECT):
         yield NOT_YET["agent"]
     if kind in ("deployment", "all") and options.mode is Mode.NODE:
         yield NOT_YET["node"]
-    if kind in ("deployment", "all") and options.mode is Mode.DIRECT:
-        yield NOT_YET["client" if options.glowplug_image else "image"]
+    if kind in ("deployment", "all") and options.mode is Mode.DIRECT and not options.glowplug_image:
+        yield NOT_YET["image"]
     # A node group is no part of `all`, but its agent waits for the same.
     if kind in ("agent", "nodepool", "all") and options.mode is Mode.SHARED:
         yield NOT_YET["taint"].format(taint=options.startup_taint)
