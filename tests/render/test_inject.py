@@ -653,3 +653,25 @@ def test_lists_are_looked_into() -> None:
 def test_json_stays_json() -> None:
     after = text(json.dumps(_kind("Deployment"), indent=2))
     assert recipe.MODE_LABEL in json.loads(after)["spec"]["template"]["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("way", [(), *itertools.product(MODES, repeat=1), *itertools.product(MODES, repeat=2)])
+@pytest.mark.parametrize("mode", MODES)
+def test_the_way_to_a_mode_is_not_seen_in_the_text(mode: str, way: tuple[str, ...]) -> None:
+    """Neither what stands there nor its order; comments of what both modes have may differ."""
+    before = DEPLOYMENT
+    for one in way:
+        before = text(before, one, store=STORE)
+    after, straight = text(before, mode, store=STORE), text(DEPLOYMENT, mode, store=STORE)
+    assert yaml.safe_load(after) == yaml.safe_load(straight)
+    assert mode == "node" or after == straight
+
+
+@pytest.mark.parametrize("other", MODES)
+def test_what_a_person_wrote_behind_a_name_stays(other: str) -> None:
+    direct = text(DEPLOYMENT, "direct", store=STORE)
+    before = direct.replace("- name: compile-cache\n", "- name: compile-cache  # ours\n")
+    assert before.count("# ours") == 2
+    assert text(before, other, store=STORE).count("# ours") == 2
+    before = direct.replace("- name: GLOWPLUG_STORE\n", "- name: GLOWPLUG_STORE  # ours\n")
+    assert text(before, "direct", store="s3://another/cache").count("# ours") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -98,7 +99,7 @@ def odd_manifests(draw: st.DrawFn) -> str:
             break
         owner, step = draw(st.sampled_from(places))
         if draw(st.booleans()):
-            owner[step] = draw(st.sampled_from(ODD))
+            owner[step] = copy.deepcopy(draw(st.sampled_from(ODD)))
         else:
             del owner[step]
     return yaml.safe_dump(json.loads(json.dumps(value)), sort_keys=False, default_flow_style=draw(st.booleans()))

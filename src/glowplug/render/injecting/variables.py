@@ -48,7 +48,7 @@ def compared(pod: Pod, options: Options, added: Recipe) -> Part:
     listed = Listing(pod.container, "env", ("args", "command", "image"))
     _caches(pod, options, listed, part)
     for variable in added.variables:
-        _client(pod, options, variable, listed, part)
+        _client(pod, options, added, variable, listed, part)
     _superfluous(pod, options, added, listed, part)
     part.operations += listed.operations()
     if added.prefix and pod.environ.get(_DISABLE) == "1":
@@ -95,9 +95,9 @@ def _left_behind(pod: Pod, added: Mapping[str, str]) -> Iterator[str]:
             yield f"{where} is no longer where vLLM keeps what it compiles: VLLM_CACHE_ROOT leads to {root}"
 
 
-def _client(pod: Pod, options: Options, variable: Variable, listed: Listing, part: Part) -> None:
-    """One variable of the recipe."""
-    entry = escaped({"containers": [{"env": [variable.entry()]}]})["containers"][0]["env"][0]
+def _client(pod: Pod, options: Options, added: Recipe, variable: Variable, listed: Listing, part: Part) -> None:
+    """One variable of the recipe, which stands there in the recipe's order."""
+    entry = _entry(variable)
     found = listed.named(variable.name)
     if found is not None:
         if found[1].data == plain(entry) or _stays(options, variable, found[1], part):
@@ -106,8 +106,19 @@ def _client(pod: Pod, options: Options, variable: Variable, listed: Listing, par
     elif _is_set_elsewhere(pod, options, variable, part):
         return
     else:
-        listed.add(entry)
+        behind = added.variables[added.variables.index(variable) + 1 :]
+        listed.add_before([one.name for one in behind if _is_there(listed, one)], entry)
     part.changes.append(f"variable {variable.name}={variable.field_path or variable.value}")
+
+
+def _entry(variable: Variable) -> Any:
+    return escaped({"containers": [{"env": [variable.entry()]}]})["containers"][0]["env"][0]
+
+
+def _is_there(listed: Listing, variable: Variable) -> bool:
+    """Whether it stands there, and not as a person's own, which stays wherever it is."""
+    found = listed.named(variable.name)
+    return found is not None and (variable.name != _NO_PUBLISH or bool(found[1].data == plain(_entry(variable))))
 
 
 def _stays(options: Options, variable: Variable, found: Value, part: Part) -> bool:
