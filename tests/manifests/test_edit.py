@@ -547,3 +547,12 @@ def test_several_operations_are_carried_out_or_refused(drawn: tuple[Random, str]
     except CannotEditError:
         return
     load(Source("t", after))
+
+
+@pytest.mark.parametrize("key", ["new1", "other"])
+def test_a_text_with_an_end_is_put_after_a_last_line_without_one_and_then_followed(key: str) -> None:
+    source = Source("t", "a:\n  b: |\n    last line")
+    (root,) = load(source)
+    puts = [Put(root, key, "x"), Put(root, "new1", "multi\nline\n"), Put(root, "new2", "y")]
+    (after,) = load(Source("t", apply(source, puts)))
+    assert after.data == {"a": {"b": "last line"}, key: "x", "new1": "multi\nline\n", "new2": "y"}

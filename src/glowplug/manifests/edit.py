@@ -207,6 +207,9 @@ def _edited(text: str, data: Any, operations: Sequence[Operation]) -> tuple[str,
             else:
                 later.append(operation)
         text = _rewritten(text, turn.edits)
+        if later and not text.endswith(_LINE_ENDS) and not _reads_as(text, data):
+            # A text whose last line ends has come to stand last; what follows it now would be read without that end.
+            text += _line_end(text)
         waiting = later
     return text, data
 
