@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 
 import pytest
 import yaml
 
-from glowplug.lint import inject
+from glowplug.lint import document, github, inject, text
 from glowplug.lint.fixing import fix
 from glowplug.lint.run import Options, lint
 from glowplug.manifests.source import Source
@@ -111,3 +113,28 @@ def test_all_rules_take_no_longer_than_a_few_times_what_libyaml_takes() -> None:
     parse = _seconds(lambda: list(yaml.compose_all(text, Loader=yaml.CSafeLoader)))
     whole = _seconds(lambda: lint([Source("a.yaml", text)], Options(None)))
     assert whole / parse < 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lines", ["many", "one"])
+def test_showing_findings_grows_with_their_number_and_no_faster(lines: str) -> None:
+    """By the processor's time. Every Deployment has a secret that no excerpt may show."""
+
+    def take(number: int) -> float:
+        given = _many(number)
+        if lines == "one":
+            given = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(yaml.safe_load_all(given))})
+        report = lint([Source("a.yaml", given)], Options(None))
+        summary = document.summarize(report, 1)
+        assert len(report.findings) > number
+        best = float("inf")
+        for _ in range(3):
+            began = time.process_time()
+            text.text(report, summary)
+            document.to_document(report.findings, summary)
+            github.commands(report.findings)
+            best = min(best, time.process_time() - began)
+        return best
+
+    take(5)
+    assert take(200) / take(50) < 8, "with the square of the number it would be 16"

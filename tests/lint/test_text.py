@@ -13,8 +13,9 @@ from inline_snapshot import snapshot
 from glowplug.lint import document, text
 from glowplug.lint.findings import Finding
 from glowplug.lint.fixing import fix
-from glowplug.lint.rule import Severity
+from glowplug.lint.rule import Fix, Problem, Severity
 from glowplug.lint.run import Options, Report, lint
+from glowplug.lint.view import Workload
 from glowplug.manifests.source import Place, Source, Span
 from tests.lint import samples
 from tests.lint.samples import DEPLOYMENT
@@ -166,11 +167,11 @@ def test_nothing_still_has_a_caret() -> None:
 def test_no_secret_is_shown(secret: str) -> None:
     """Whatever points at the line of a credential."""
 
-    def everything(workload: samples.Workload) -> Iterator[samples.Problem]:
+    def everything(workload: Workload) -> Iterator[Problem]:
         for item in workload.container.value.get("env").elements():  # type: ignore[union-attr]
-            yield samples.Problem(item, "an entry")
+            yield Problem(item, "an entry")
             for key in ("name", "value"):
-                yield samples.Problem(item.get(key) or item, f"its {key}")
+                yield Problem(item.get(key) or item, f"its {key}")
 
     head, _, _ = DEPLOYMENT.partition("            - name: VLLM_API_KEY")
     report = lint([Source("a.yaml", head + secret)], Options((samples.each(everything),)))
@@ -196,8 +197,8 @@ def test_no_secret_is_shown(secret: str) -> None:
     ],
 )
 def test_no_secret_of_the_command_line_is_shown(command: str) -> None:
-    def all_of_it(workload: samples.Workload) -> Iterator[samples.Problem]:
-        yield samples.Problem(workload.container.value.get("command") or workload.container.value, "all of it")
+    def all_of_it(workload: Workload) -> Iterator[Problem]:
+        yield Problem(workload.container.value.get("command") or workload.container.value, "all of it")
 
     shown = DEPLOYMENT.replace("command: [vllm, serve]", f"command: {command}")
     report = lint([Source("a.yaml", shown)], Options((samples.each(all_of_it),)))
@@ -207,10 +208,10 @@ def test_no_secret_of_the_command_line_is_shown(command: str) -> None:
 
 @pytest.mark.parametrize("token", TOKENS)
 def test_no_token_is_shown_whatever_its_variable_is_called(token: str) -> None:
-    def named(workload: samples.Workload) -> Iterator[samples.Problem]:
+    def named(workload: Workload) -> Iterator[Problem]:
         variable = workload.container.environment.variables["OLD_TWO"]
-        fix = samples.Fix(f"write {token}", ())
-        yield samples.Problem(variable.at, f"`{token}` is no number", f"not {token}, but 8", fix)
+        fix = Fix(f"write {token}", ())
+        yield Problem(variable.at, f"`{token}` is no number", f"not {token}, but 8", fix)
 
     source = DEPLOYMENT.replace('{name: OLD_TWO, value: "2"}', f"{{name: OLD_TWO, value: {token}}}")
     report = lint([Source("a.yaml", source)], Options((samples.each(named),)))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
-_MOST_WORK: Final = 50_000_000
+_MOST_WORK: Final = 5_000_000
 """Characters parsed for all fixes together: each is tried on the whole of its file. Beyond, fixes are left out."""
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WIDTH: Final = 110
 _BEFORE: Final = 30
 _NARROWEST: Final = 40
-_NEAR: Final = 2000
+_NEAR: Final = 500
 _COLOURS: Final = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.INFO: "1;36"}
 
 
