@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -427,17 +428,68 @@ def test_a_file_that_cannot_be_written_is_told_and_the_others_are(
     Path("other.yaml").write_text(DEPLOYMENT)
     real = atomic.rewrite
 
-    def refusing(path: Path, data: bytes) -> None:
+    def refusing(path: Path, data: bytes, **more: Any) -> None:
         if path.name == "deploy.yaml":
             raise PermissionError(13, "Permission denied", str(path))
-        real(path, data)
+        real(path, data, **more)
 
     monkeypatch.setattr(atomic, "rewrite", refusing)
-    answer = call("lint", "--fix", "deploy.yaml", "other.yaml")
+    alone = call("lint", "--fix", "--diff", "other.yaml")
+    number = int(alone.err.split("--fix would make: ")[1].split(";")[0])
+    answer = call("lint", "--fix", "deploy.yaml", "other.yaml", "-o", "json")
     assert answer.status == 3
     assert "error[os]: deploy.yaml: Permission denied" in answer.err
     assert "OLD_" in deploy.read_text()
     assert "OLD_" not in Path("other.yaml").read_text()
+    assert answer.json["summary"]["fixed"] == number
+    assert {one["file"] for one in answer.json["findings"] if one["rule"] == "old"} == {"deploy.yaml"}
+
+
+@pytest.mark.parametrize("words", [("lint", "--fix"), ("inject", "--store", "s3://b/c")])
+def test_what_is_saved_while_it_runs_is_not_lost(
+    call: Call, deploy: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    from glowplug.core import atomic
+
+    Path("other.yaml").write_text(DEPLOYMENT)
+    real = atomic.rewrite
+
+    def late(path: Path, data: bytes, **more: Any) -> None:
+        if path.name == "deploy.yaml":
+            path.write_text("# mine\n" + DEPLOYMENT)
+        real(path, data, **more)
+
+    monkeypatch.setattr(atomic, "rewrite", late)
+    answer = call(*words, "deploy.yaml", "other.yaml")
+    assert answer.status == 3
+    assert "error[os]: deploy.yaml: it was changed while this ran" in answer.err
+    assert deploy.read_text() == "# mine\n" + DEPLOYMENT
+    assert Path("other.yaml").read_text() != DEPLOYMENT
+    if words[0] == "inject":
+        assert "deploy.yaml: Deployment default/vllm: refused: the file could not be written" in answer.out
+
+
+@pytest.mark.parametrize("form", ["text", "json", "yaml", "sarif", "github"])
+@pytest.mark.parametrize("name", [b"\xff\xfe.yaml", b"a\n::error::pwn\n.yaml", b"\x1b[2J.yaml", b'a "b" %.yaml'])
+def test_files_may_have_any_name(call: Call, deploy: Path, name: bytes, form: str) -> None:
+    path = Path(os.fsdecode(name))
+    path.write_text(DEPLOYMENT)
+    answer = call("lint", path, "-o", form, "--compute", "karpenter")
+    assert answer.status == 1
+    assert "Traceback" not in answer.err
+    assert "\n::error::pwn" not in answer.out + answer.err
+    assert "\x1b[2J" not in answer.out + answer.err
+    if form == "text":
+        for words in (("lint", "--diff"), ("inject", "--diff"), ("inject",), ("lint", "--fix")):
+            answer = call(*words, path)
+            assert answer.status in (0, 1), answer.err
+            assert "\n::error::pwn" not in answer.out + answer.err
+
+
+def test_a_directory_whose_files_were_given_by_name_is_not_empty(call: Call, deploy: Path) -> None:
+    assert "no *.yaml" not in call("lint", "deploy.yaml", ".").err
+    Path("empty").mkdir()
+    assert "empty: no *.yaml, *.yml or *.json in it" in call("lint", "empty", ".").err
 
 
 # Whatever is given

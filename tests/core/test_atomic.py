@@ -69,3 +69,14 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(kept: Path, monkeyp
         atomic.rewrite(kept, b"new")
     assert caught.value.filename == str(kept)
     assert (kept.read_bytes(), _names(kept.parent)) == (b"old", [kept.name])
+
+
+def test_what_was_written_since_it_was_read_stays(kept: Path) -> None:
+    for meanwhile in (b"newer", b"ol", b"old\n", b""):
+        kept.write_bytes(meanwhile)
+        with pytest.raises(atomic.ChangedError):
+            atomic.rewrite(kept, b"new", before=b"old")
+        assert (kept.read_bytes(), _names(kept.parent)) == (meanwhile, [kept.name])
+    kept.write_bytes(b"old")
+    atomic.rewrite(kept, b"new", before=b"old")
+    assert kept.read_bytes() == b"new"

@@ -8,6 +8,7 @@ next place where both go on alike.
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -43,7 +44,7 @@ def unified(name: str, before: str, after: str) -> Iterator[str]:
     old, new = _lines(before), _lines(after)
     for number, group in enumerate(_Known(_changes(old, new)).get_grouped_opcodes(_CONTEXT)):
         if number == 0:
-            yield from (f"--- {name}\n", f"+++ {name}\n")
+            yield from (f"--- {_quoted(name)}\n", f"+++ {_quoted(name)}\n")
         begin, end = group[0], group[-1]
         yield f"@@ -{_range(begin[1], end[2])} +{_range(begin[3], end[4])} @@\n"
         for tag, i, i_end, j, j_end in group:
@@ -52,6 +53,18 @@ def unified(name: str, before: str, after: str) -> Iterator[str]:
                 continue
             yield from map(_ended, (f"-{line}" for line in old[i:i_end]))
             yield from map(_ended, (f"+{line}" for line in new[j:j_end]))
+
+
+def _quoted(name: str) -> str:
+    """A file's name as patch reads it: in quotes, with octal escapes, where it could end a line or is no text."""
+    if printable(name) == name and not any(character in name for character in '\n\t"\\'):
+        return name
+    bytes_ = os.fsencode(name)
+    return '"' + "".join(chr(one) if _is_plain(one) else f"\\{one:03o}" for one in bytes_) + '"'
+
+
+def _is_plain(byte: int) -> bool:
+    return 32 <= byte < 127 and byte not in b'"\\'
 
 
 class _Known(difflib.SequenceMatcher[str]):

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from glowplug.cli import errors, streams
+from glowplug.cli import errors, rewriting, streams
 from glowplug.cli.examples import epilog
 from glowplug.cli.output import Output, note, output_option
 from glowplug.cli.values import demand_some
+from glowplug.core.printable import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -120,11 +121,16 @@ def _run(given: Given, options: Options, chosen: Sequence[str], namespace: str, 
             raise
         errors.show(error.code, error.message, error.hint)
         result = inject.Result(tuple(one.source for one in used), ())
-    rows = [*templates, *result.objects]
     for line in result.skipped:
-        note(line)
+        note(one_line(line))
     if not diff:
-        status = max(status, *(_write(one, after.text) for one, after in zip(used, result.sources, strict=True)), 0)
+        texts = zip(used, result.sources, strict=True)
+        failed = {
+            one.source.name: rewriting.write(one, after.text, "the other files are changed") for one, after in texts
+        }
+        result = inject.unwritten(result, failed)
+        status = max(status, _ENVIRONMENT if any(failed.values()) else 0)
+    rows = [*templates, *result.objects]
     _show(given, used, result, rows, output, diff=diff)
     _tell(options, rows)
     return max(status, _NO if any(row.outcome == "refused" for row in rows) or not rows else 0)
@@ -137,7 +143,7 @@ def _readable(given: Given) -> tuple[list[Input], list[Injected], int]:
     from glowplug.manifests import values
 
     for line in given.notes:
-        note(line)
+        note(one_line(line))
     told = list(given.errors)
     used: list[Input] = []
     templates: list[Injected] = []
@@ -146,7 +152,7 @@ def _readable(given: Given) -> tuple[list[Input], list[Injected], int]:
             values.load(one.source)
         except BadInputError as error:
             if one.listed and one.looks_like_template:
-                note(f"{error.message}: left out, it looks like a chart's template")
+                note(one_line(f"{error.message}: left out, it looks like a chart's template"))
             elif one.looks_like_template:
                 templates.append(inject.refused_template(one.source))
             else:
@@ -156,19 +162,6 @@ def _readable(given: Given) -> tuple[list[Input], list[Injected], int]:
     for each in told:
         errors.show(each.code, each.message, each.hint)
     return used, templates, _UNREADABLE if told else 0
-
-
-def _write(before: Input, text: str) -> int:
-    from glowplug.core import atomic
-
-    if before.path is None or text == before.source.text:
-        return 0
-    try:
-        atomic.rewrite(before.path, text.encode("utf-8"))
-    except OSError as error:
-        errors.show("os", f"{before.path}: {error.strerror or error}", "it is as it was; the other files are changed")
-        return _ENVIRONMENT
-    return 0
 
 
 def _show(
@@ -191,7 +184,7 @@ def _show(
             diffs.show(one.source.name, one.source.text, after.text)
     elif piped is not None:
         _raw(piped)
-    output.document(None, lambda: "\n".join(_lines(rows, diff=diff)), err=diff or piped is not None)
+    output.document(None, lambda: "\n".join(map(one_line, _lines(rows, diff=diff))), err=diff or piped is not None)
 
 
 def _passed_on(given: Given, output: Output, *, diff: bool) -> None:

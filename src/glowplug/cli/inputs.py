@@ -86,10 +86,10 @@ def read(paths: Sequence[str], stdin: bytes | None) -> Given:
             except GlowplugError as error:
                 reading.errors.append(error)
         elif Path(path).is_dir():
-            count = len(reading.seen)
-            for file in _below(Path(path), reading.errors):
+            files = list(_below(Path(path), reading.errors))
+            for file in files:
                 reading.file(file, listed=True)
-            if len(reading.seen) == count:
+            if not files:
                 reading.notes.append(f"{path}: no *.yaml, *.yml or *.json in it")
         else:
             reading.file(Path(path), listed=False)

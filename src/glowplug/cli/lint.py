@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from glowplug.cli import errors, streams
+from glowplug.cli import errors, rewriting, streams
 from glowplug.cli.examples import epilog
 from glowplug.cli.output import Output, note, width
 from glowplug.cli.values import checked, demand_some
 from glowplug.core.errors import UsageError
+from glowplug.core.printable import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -160,19 +161,22 @@ def _mended(asked: Asked, given: Given) -> int:
         return fixing.fix(sources, asked.options, unsafe=asked.unsafe)
 
     (done, used), status = _on_good(given, work)
-    number = sum(done.applied.values())
-    summary = document.summarize(done.report, len(used), unsafe=asked.unsafe, fixed=number)
     changed = [
         (before, after) for before, after in zip(used, done.sources, strict=True) if before.source.text != after.text
     ]
     _tell(done.report)
     for each in done.refused:
         one = each.finding
-        note(f"{one.file}:{one.line}:{one.column}: {one.rule} cannot be fixed here: {each.why}")
+        note(one_line(f"{one.file}:{one.line}:{one.column}: {one.rule} cannot be fixed here: {each.why}"))
     if asked.diff:
-        return max(status, _diff(changed, done, number), _status(status, done.report))
-    for before, after in changed:
-        status = max(status, _write(before, after.text))
+        return max(status, _diff(changed, done, sum(done.applied.values())), _status(status, done.report))
+    failed = [
+        after.name for before, after in changed if rewriting.write(before, after.text, "the other files are mended")
+    ]
+    if failed:
+        status = _BROKEN
+        done = fixing.without(done, [one.source for one in used if one.source.name in failed], asked.options)
+    summary = document.summarize(done.report, len(used), unsafe=asked.unsafe, fixed=sum(done.applied.values()))
     for before, after in zip(used, done.sources, strict=True):
         if before.path is None:
             click.echo(after.text.encode("utf-8", "surrogatepass"), nl=False)
@@ -232,7 +236,7 @@ def _tell(report: Report) -> None:
 
 def _notes(notes: Sequence[str]) -> None:
     for line in notes[:_MOST_NOTES]:
-        note(line)
+        note(one_line(line))
     if len(notes) > _MOST_NOTES:
         note(f"and {len(notes) - _MOST_NOTES} more like these")
 
@@ -267,16 +271,3 @@ def _diff(changed: Sequence[tuple[Input, Source]], done: Fixed, number: int) -> 
     left = sum(one.bad for one in done.findings)
     note(f"fixes that --fix would make: {number}; errors and warnings that would be left: {left}")
     return _NO if changed else 0
-
-
-def _write(before: Input, text: str) -> int:
-    from glowplug.core import atomic
-
-    if before.path is None:
-        return 0
-    try:
-        atomic.rewrite(before.path, text.encode("utf-8"))
-    except OSError as error:
-        errors.show("os", f"{before.path}: {error.strerror or error}", "it is as it was; the other files are mended")
-        return _BROKEN
-    return 0

@@ -51,12 +51,17 @@ def replacing(path: Path, *, mode: int = 0o644, durable: bool = True) -> Iterato
         sync_directory(path.parent)
 
 
-def rewrite(path: Path, data: bytes) -> None:
+class ChangedError(Exception):
+    """Somebody else has written the file since it was read."""
+
+
+def rewrite(path: Path, data: bytes, *, before: bytes | None = None) -> None:
     """Other bytes for a file that a person keeps: a symbolic link stays one, and what it leads to is replaced in one step. The mode
     stays, and so do owner and group where this user may give files away. Further names of the file (hard links) keep the old
     bytes. Editors do not wait for the disk, and neither does this.
 
-    Raises OSError with the name `path`, also for what is no regular file.
+    `before`: what the new bytes were made of. Raises ChangedError where that is no longer what the file holds, OSError with the
+    name `path`, also for what is no regular file.
     """
     try:
         target = path.resolve(strict=True)
@@ -69,9 +74,17 @@ def rewrite(path: Path, data: bytes) -> None:
                 os.fchown(handle.fileno(), old.st_uid, old.st_gid)
             os.fchmod(handle.fileno(), stat.S_IMODE(old.st_mode))
             handle.write(data)
+            # Last of all, since making the new bytes takes longer than a person takes to save the file.
+            if before is not None and not _holds(target, before):
+                raise ChangedError(str(path))
     except OSError as error:
         error.filename = str(path)
         raise
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    with path.open("rb") as handle:
+        return handle.read(len(data) + 1) == data
 
 
 def sync_directory(path: Path) -> None:

@@ -36,6 +36,15 @@ class Refused:
 
 
 @dataclass(frozen=True)
+class Made:
+    """A fix that was made: the rule, its title, and the files that it changed."""
+
+    rule: str
+    title: str
+    files: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Fixed:
     """What fixing came to: the texts, the findings that are left (those refused have no fix any more), and what was done: for each
     rule and title of a fix, how often."""
@@ -44,6 +53,7 @@ class Fixed:
     report: Report
     applied: Mapping[tuple[str, str], int]
     refused: tuple[Refused, ...] = ()
+    made: tuple[Made, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -66,12 +76,24 @@ def fix(sources: Sequence[Source], options: Options | None = None, *, unsafe: bo
         endless |= restless
 
 
+def without(done: Fixed, unwritten: Sequence[Source], options: Options | None = None) -> Fixed:
+    """What fixing came to where these files stay as they were: fewer fixes, more findings."""
+    before = {source.name: source for source in unwritten}
+    made = tuple(one for one in done.made if one.files.isdisjoint(before))
+    now = tuple(before.get(source.name, source) for source in done.sources)
+    return replace(done, sources=now, report=lint(now, options), applied=_counted(made), made=made)
+
+
+def _counted(made: Sequence[Made]) -> dict[tuple[str, str], int]:
+    return dict(Counter((one.rule, one.title) for one in made))
+
+
 def _rounds(
     sources: Sequence[Source], report: Report, options: Options | None, *, unsafe: bool, without: frozenset[str]
 ) -> tuple[Fixed, frozenset[str]]:
     """All rounds, and the rules that wanted more of them."""
     now = tuple(sources)
-    applied: Counter[tuple[str, str]] = Counter()
+    made: list[Made] = []
     refused: dict[tuple[str, ...], Refused] = {}
     for number in range(ROUNDS + 1):
         wanted: list[Finding] = []
@@ -85,13 +107,13 @@ def _rounds(
         if not changed:
             break
         if number == ROUNDS:
-            return Fixed(now, report, applied), frozenset(rule for rule, _ in done)
-        applied.update(done)
+            return Fixed(now, report, _counted(made)), frozenset(one.rule for one in done)
+        made += done
         now = tuple(changed.get(source.name, source) for source in now)
         report = lint(now, options)
     left = tuple(replace(one, fix=None) if _identity(one) in refused else one for one in report.findings)
     still = tuple(refused[_identity(one)] for one in left if _identity(one) in refused)
-    return Fixed(now, replace(report, findings=left), dict(applied), still), frozenset()
+    return Fixed(now, replace(report, findings=left), _counted(made), still, tuple(made)), frozenset()
 
 
 def patched(finding: Finding) -> tuple[tuple[Source, str], ...]:
@@ -112,14 +134,14 @@ def _identity(finding: Finding) -> tuple[str, ...]:
 Changed = dict[str, "Source"]
 
 
-def _round(findings: Sequence[Finding]) -> tuple[Changed, list[tuple[str, str]], list[Refused]]:
+def _round(findings: Sequence[Finding]) -> tuple[Changed, list[Made], list[Refused]]:
     """Apply what does not touch each other. A fix over several files has them for itself."""
     taken: dict[str, list[Finding]] = {}
     touched: dict[str, _Taken] = {}
     alone: list[Finding] = []
     for finding in findings:
         assert finding.fix is not None  # noqa: S101 - `fixable` said so
-        files = {source.name for source, _ in _by_source([finding.fix])}
+        files = _files(finding.fix)
         if len(files) > 1:
             alone.append(finding)
             continue
@@ -127,7 +149,7 @@ def _round(findings: Sequence[Finding]) -> tuple[Changed, list[tuple[str, str]],
         if touched.setdefault(file, _Taken()).takes(touch):
             taken.setdefault(file, []).append(finding)
     changed: Changed = {}
-    done: list[tuple[str, str]] = []
+    done: list[Made] = []
     impossible: list[Refused] = []
     for group in (*taken.values(), *([one] for one in alone)):
         if any(source.name in changed for one in group if one.fix for source, _ in _by_source([one.fix])):
@@ -136,7 +158,7 @@ def _round(findings: Sequence[Finding]) -> tuple[Changed, list[tuple[str, str]],
         impossible += refused
         if texts:
             changed |= texts
-            done += [(one.rule, one.fix.title) for one in works if one.fix]
+            done += [Made(one.rule, one.fix.title, _files(one.fix)) for one in works if one.fix]
     return changed, done, impossible
 
 
@@ -208,6 +230,10 @@ def _by_source(fixes: Sequence[Fix]) -> Iterator[tuple[Source, list[edit.Operati
             source = _touched(operation).source
             grouped.setdefault(id(source), (source, []))[1].append(operation)
     yield from grouped.values()
+
+
+def _files(fix: Fix) -> frozenset[str]:
+    return frozenset(source.name for source, _ in _by_source([fix]))
 
 
 def _touched(operation: edit.Operation) -> Value:

@@ -37,7 +37,7 @@ class Ignored:
         known = self._known.get(id(value))
         if known is None:
             # The value is kept, so that its id stays its own.
-            known = self._known[id(value)] = (value, {rule: at.text.strip() for rule, _, at in _annotations(value)})
+            known = self._known[id(value)] = (value, {rule: _reason(at) for rule, _, at in _annotations(value)})
         return known[1]
 
 
@@ -52,8 +52,14 @@ def mistakes(manifests: Manifests, names: Mapping[str, object], nearest: Callabl
                 yield f"{where}: {PREFIX}{name} ignores nothing: there is no such rule" + (
                     f" (did you mean {near}?)" if near else ""
                 )
-            elif not reason.text.strip():
+            elif reason.text.strip() and not reason.is_text:
+                yield f"{where}: {PREFIX}{name} ignores nothing: its value is no string, which Kubernetes refuses; quote it"
+            elif not _reason(reason):
                 yield f"{where}: {PREFIX}{name} ignores nothing without a reason: write it as the value"
+
+
+def _reason(value: Value) -> str:
+    return value.text.strip() if value.is_text else ""
 
 
 def _annotations(value: Value) -> Iterator[tuple[str, Value, Value]]:

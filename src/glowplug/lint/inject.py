@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from glowplug.core import redact
 from glowplug.core.documents import codec
 from glowplug.core.errors import GlowplugError, NotFoundError
 from glowplug.engines.vllm.caches import behaviour
@@ -120,7 +121,20 @@ def inject(sources: Sequence[Source], options: Options, chosen: Sequence[str] = 
     texts = {id(source): _text(source, [one for one in tried if one.source is source]) for source in sources}
     found = tuple(Source(source.name, texts[id(source)].text) for source in sources)
     rows = [row for source in sources for row in texts[id(source)].rows]
-    return Result(found, tuple(rows), tuple(manifests.skipped))
+    return Result(found, tuple(map(_untold, rows)), tuple(map(redact.known_forms, manifests.skipped)))
+
+
+def unwritten(result: Result, failed: Mapping[str, str]) -> Result:
+    """The same where files could not be written: by their name why, "" for those that were."""
+    rows = tuple(
+        replace(
+            row, outcome="refused", reason=f"the file could not be written: {failed[row.file]}", changes=(), notes=()
+        )
+        if row.outcome == "changed" and failed.get(row.file)
+        else row
+        for row in result.objects
+    )
+    return replace(result, objects=rows)
 
 
 @dataclass(frozen=True)
@@ -130,6 +144,13 @@ class _Tried:
     source: Source
     row: Injected
     operations: tuple[Operation, ...] = ()
+
+
+def _untold(row: Injected) -> Injected:
+    """Without credentials, whatever the values are called that it names."""
+    hidden = redact.known_forms
+    changes, notes = tuple(map(hidden, row.changes)), tuple(map(hidden, row.notes))
+    return replace(row, reason=hidden(row.reason), changes=changes, notes=notes)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -57,7 +58,7 @@ def uri(name: str, directory: Path) -> str:
             return path.as_uri()
         path = path.relative_to(directory)
     # A colon in the first part would be taken for a scheme.
-    return quote(str(PurePosixPath(path)), safe="/-._~")
+    return quote(os.fsencode(PurePosixPath(path)), safe="/-._~")
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
