@@ -43,7 +43,10 @@ PACKAGES = {"click": 99, "obstore": 99, "backports-zstd": 13, "typing-extensions
 ABOVE_THE_LINE = ("cache", "models", "starts", "store", "supervise")
 """glowplug's packages in it beside the kernel, and beside the commands of `cli` that are not in `_NOT_IN_PODS`."""
 _NOT_IN_PODS = frozenset(
-    {"plan", "render", "inject", "lint", "rules", "startup", "check", "report", "completion", "inputs"}
+    (
+        *("plan", "render", "inject", "lint", "rules", "startup", "check", "report", "completion"),
+        *("inputs", "kustomizations", "rewriting", "diffs"),
+    )
 )
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 

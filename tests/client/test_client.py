@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 from dev import client, pyz
 from lab import s3
-from tests.client.interpreters import python
+from tests.client.interpreters import find, python
 from tests.client.starting import ENVIRONMENT, SHOWS, start
 from tests.parts import requires
 
@@ -204,7 +204,7 @@ def test_without_its_wheels_it_starts_the_command(packed: Path, tmp_path: Path) 
 
 @slow
 @requires("s3")
-@pytest.mark.parametrize("version", _SERVED)
+@pytest.mark.parametrize("version", [one for one in _SERVED if find(one)])
 def test_it_reaches_a_store_with_nothing_of_the_interpreters_packages(packed: Path, version: str) -> None:
     with s3.serve(buckets=["cache"]) as server:
         argv = [python(version), "-I", "-S", "-B", str(packed), "cache", "ls", "--store", "s3://cache/x", "-o", "json"]

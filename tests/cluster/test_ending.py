@@ -23,8 +23,10 @@ from tests.parts import requires
 
 pytestmark = [requires("cluster", "s3"), pytest.mark.slow]
 
+# Whoever starts the tests in the background has them ignore SIGINT, and so would their children.
 _HARNESS = """
-import time
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from lab import cluster
 from lab.cluster import pods
 with cluster.up(nodes=1) as one:
