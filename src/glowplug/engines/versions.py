@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final
 
@@ -9,6 +10,7 @@ _NUMBER: Final = re.compile(r"(\d+(?:\.\d+)*)(.*)")
 _LONGEST: Final = 9
 
 
+@functools.lru_cache(maxsize=1024)
 def parts(version: str) -> tuple[tuple[int, ...], int]:
     """A value that sorts like the version; text that is none sorts after every version (an unknown one counts as
     new).

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from typing import Any, Final
@@ -24,6 +25,7 @@ _BASES: Final = (16, 2, 8, 10)
 _LONGEST_NUMBER: Final = 400
 
 
+@functools.lru_cache(maxsize=8192)
 def resolve(text: str) -> Any:
     """A plain scalar as kubectl reads it: bool, None, int, float, or the text itself."""
     if text in _WORDS:
