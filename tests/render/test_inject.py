@@ -414,6 +414,16 @@ REFUSED: list[tuple[str, str, dict[str, Any], dict[str, Any], str]] = [
         {"securityContext": {"runAsUser": 1000}, "volumes": [{"name": "compile-cache", "emptyDir": {}}]},
         "user 1000",
     ),
+    (
+        "not-root-with-a-directory-that-the-engine-does-not-use-yet",
+        "shared",
+        {"volumeMounts": [_MOUNT], "env": None},
+        {
+            "securityContext": {"runAsNonRoot": True},
+            "volumes": [{"name": "compile-cache", "hostPath": {"path": "/mnt/k8s-disks/0/compile-cache"}}],
+        },
+        "another user than root",
+    ),
     ("not-root-itself", "shared", {"securityContext": {"runAsNonRoot": True}}, {}, "another user than root"),
 ]
 

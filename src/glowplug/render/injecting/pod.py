@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from glowplug.render.options import Options
 
 _LEVELS: Final = ("privileged", "baseline", "restricted")
+_CACHE_VARIABLES: Final = ("_CACHE_ROOT", "_CACHE_DIR", "_CACHE_HOME")
 _CONTAINERS: Final = ("initContainers", "containers")
 
 
@@ -170,8 +171,8 @@ def _of_user(pod: Pod) -> Iterator[str]:
         text(one, "name") == recipe.CACHE_VOLUME and carried.host_path(one.data)
         for one in pod.listed(pod.spec, "volumes")
     )
-    if there and _mounts_the_cache(pod.container):
-        return
+    if there and _mounts_the_cache(pod.container) and _keeps_its_cache_there(pod):
+        return  # as it is already: nothing is made worse
     if any(_mounts_the_cache(one) for one in pod.listed(pod.spec, "initContainers")):
         return  # which gives it away, as is done for a hostPath
     user = _context(pod, "runAsUser")
@@ -187,6 +188,14 @@ def _of_user(pod: Pod) -> Iterator[str]:
 def _mounts_the_cache(container: Value) -> bool:
     mounts = Pod.listed(container, "volumeMounts")
     return any(text(one, "name") == recipe.CACHE_VOLUME for one in mounts)
+
+
+def _keeps_its_cache_there(pod: Pod) -> bool:
+    """Whether a cache variable leads there already; else it is what is added here that has the engine write there."""
+    return any(
+        text(one, "name").endswith(_CACHE_VARIABLES) and text(one, "value").startswith(recipe.CACHE_ROOT)
+        for one in pod.listed(pod.container, "env")
+    )
 
 
 def _context(pod: Pod, name: str) -> str:
