@@ -7,6 +7,7 @@ terminal of some width messages are wrapped and excerpts cut; without one a mess
 from __future__ import annotations
 
 import bisect
+import functools
 import textwrap
 import unicodedata
 from typing import TYPE_CHECKING, Final
@@ -126,6 +127,8 @@ def _excerpt(one: Finding, hidden: _Hidden, gutter: str, width: int | None) -> l
 
 def _fitting(cells: Sequence[str], room: int) -> int:
     """How many of these cells, from the first on, find room."""
+    if _columns(cells) <= room:
+        return len(cells)
     used = 0
     for number, cell in enumerate(cells):
         used += _columns((cell,))
@@ -134,12 +137,14 @@ def _fitting(cells: Sequence[str], room: int) -> int:
     return len(cells)
 
 
+@functools.lru_cache(maxsize=1024)
 def _cell(character: str) -> str:
     return "    " if character == "\t" else one_line(character)
 
 
 def _columns(cells: Iterable[str]) -> int:
-    return sum(_wide(character) for cell in cells for character in cell)
+    text_ = "".join(cells)
+    return len(text_) if text_.isascii() else sum(map(_wide, text_))
 
 
 def _wide(character: str) -> int:
