@@ -125,12 +125,14 @@ def command(context: click.Context, /, paths: tuple[str, ...], size: str | None,
 
 @contextlib.contextmanager
 def few_collections() -> Iterator[None]:
-    """Trees of a thousand manifests are kept to the end: to look through them for garbage again and again doubles the time."""
+    """Trees of a thousand manifests are kept to the end: to look through them for garbage again and again, and once more when the
+    process ends, doubles the time."""
     before = gc.get_threshold()
-    gc.set_threshold(200_000, 20, 100)
+    gc.set_threshold(2_000_000, 20, 100)
     try:
         yield
     finally:
+        gc.freeze()
         gc.set_threshold(*before)
 
 
