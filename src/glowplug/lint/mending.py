@@ -28,7 +28,6 @@ Operations = tuple["Operation", ...]
 
 _ENV_AFTER: Final = ("args", "command", "image", "name")
 _ARGS_AFTER: Final = ("command", "image", "name")
-_SEPARATOR: Final = re.compile(r"(?:[ \t]|\\\n)+")
 _SPELLED: Final = {
     "tensorrt-llm": {
         "tensor-parallel-size": "tp_size",

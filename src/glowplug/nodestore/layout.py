@@ -10,7 +10,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from glowplug.core import canonical
-from glowplug.core.atomic import TEMPORARY_PREFIX
 from glowplug.core.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -131,11 +130,6 @@ def start_of(name: str) -> str | None:
     """The start id of the name of a start document, None for any other name."""
     text = name[: -len(JSON)] if name.endswith(JSON) else ""
     return text if is_start_id(text) else None
-
-
-def is_half_done(name: str) -> bool:
-    """Whether a name is one that nobody is meant to look at yet, or any more."""
-    return name.startswith((TEMPORARY_PREFIX, GONE))
 
 
 def _digest(text: str) -> str:

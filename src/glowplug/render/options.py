@@ -40,7 +40,6 @@ _IMAGE: Final = re.compile(
     r"(?![^@]{385})(?=.{1,456}\Z)[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?(:\d{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?",
     re.ASCII,
 )
-_AMI: Final = re.compile("al2023|bottlerocket")
 _CLUSTER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _ROLE_NAME: Final = re.compile(r"[A-Za-z0-9_+=,.@-]{1,64}")
 _VPC: Final = re.compile(r"vpc-[0-9a-f]{8,17}")
