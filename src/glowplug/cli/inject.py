@@ -10,6 +10,7 @@ from glowplug.cli import errors, rewriting, streams
 from glowplug.cli.examples import epilog
 from glowplug.cli.output import Output, note, output_option
 from glowplug.cli.values import demand_some
+from glowplug.cli.warming import ami_option, compute_option, domain_option, image_option, store_option
 from glowplug.core.printable import one_line
 
 if TYPE_CHECKING:
@@ -49,23 +50,11 @@ _NAME: Final = "pods"
     show_default=True,
     help="How artifacts reach the pods.",
 )
-@click.option("--store", metavar="URL", help="Where bundles live: s3://, gs://, az:// or file://.")
-@click.option("--domain", help="Trust domain.  [default: the namespace]")
-@click.option("--glowplug-image", metavar="IMAGE", help="glowplug's own image; none is published.")
-@click.option(
-    "--compute",
-    type=click.Choice(["karpenter", "auto-mode", "nodegroup"]),
-    default="karpenter",
-    show_default=True,
-    help="What makes the nodes.",
-)
-@click.option(
-    "--ami",
-    type=click.Choice(["al2023", "bottlerocket"]),
-    default="al2023",
-    show_default=True,
-    help="Image of the nodes.",
-)
+@store_option
+@domain_option
+@image_option
+@compute_option
+@ami_option
 @click.option("-n", "--namespace", help="Namespace of objects that name none.")
 @click.option(
     "--object",

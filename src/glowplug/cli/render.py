@@ -14,6 +14,7 @@ from glowplug.cli.examples import epilog
 from glowplug.cli.output import Output, output_option
 from glowplug.cli.plan import Asked, named_machine, planned, planning_options
 from glowplug.cli.values import Whole
+from glowplug.cli.warming import ami_option, compute_option, domain_option, image_option, store_option
 from glowplug.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,13 +52,7 @@ def _each(_context: click.Context, _parameter: click.Parameter, values: tuple[st
 @click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
 @click.argument("model", required=False, metavar="[MODEL]")
 @planning_options
-@click.option(
-    "--compute",
-    type=click.Choice(["karpenter", "auto-mode", "nodegroup"]),
-    default="karpenter",
-    show_default=True,
-    help="What makes the nodes.",
-)
+@compute_option
 @click.option(
     "--mode",
     type=click.Choice(["direct", "node", "shared"]),
@@ -72,9 +67,9 @@ def _each(_context: click.Context, _parameter: click.Parameter, values: tuple[st
 @click.option(
     "--image", metavar="IMAGE", help="The engine's image.  [default: the engine's own, pinned to its version]"
 )
-@click.option("--glowplug-image", metavar="IMAGE", help="glowplug's own image; none is published.")
-@click.option("--store", metavar="URL", help="Where bundles live: s3://, gs://, az:// or file://.")
-@click.option("--domain", help="Trust domain.  [default: the namespace]")
+@image_option
+@store_option
+@domain_option
 @click.option("--replicas", type=Whole(0), default=1, show_default=True, metavar="N", help="Pods.")
 @click.option("--region", help="AWS region of model and store.  [default: AWS_REGION]")
 @click.option(
@@ -85,13 +80,7 @@ def _each(_context: click.Context, _parameter: click.Parameter, values: tuple[st
     help="Whose artifacts the agent publishes; repeatable, or a,b.",
 )
 @click.option("--role-arn", metavar="ARN", help="IAM role that the agent's service account takes (IRSA).")
-@click.option(
-    "--ami",
-    type=click.Choice(["al2023", "bottlerocket"]),
-    default="al2023",
-    show_default=True,
-    help="Image of the nodes.",
-)
+@ami_option
 @click.option("--cluster", metavar="NAME", help="Name of the EKS cluster.")
 @click.option("--node-role", metavar="NAME", help="Name of the IAM role of the nodes.")
 @click.option("--vpc", metavar="ID", help="VPC of the S3 endpoint.")
