@@ -72,17 +72,17 @@ def _find_packages() -> "bool":
     if sys.version_info < _OLDEST:
         raise _NoClientError("Python {}.{} is too old".format(*sys.version_info[:2]))
     place = sys.path[0]
-    table = os.path.join(place, "wheels.json")  # noqa: PTH118 - pathlib costs milliseconds
-    if not os.path.isfile(table):  # noqa: PTH113
+    table = os.path.join(place, "wheels.json")
+    if not os.path.isfile(table):
         return False
     import json
 
-    with open(table, encoding="utf-8") as file:  # noqa: PTH123
+    with open(table, encoding="utf-8") as file:
         folders = json.load(file).get(_interpreter())
     if folders is None:
         raise _NoClientError(f"nothing here is made for {_interpreter()}")
     # In front of everything: another version of these packages in the engine's environment is the engine's.
-    sys.path[:1] = [os.path.join(place, name) for name in ("lib", *folders)]  # noqa: PTH118
+    sys.path[:1] = [os.path.join(place, name) for name in ("lib", *folders)]
     return True
 
 
@@ -130,7 +130,7 @@ def _own_environ() -> "dict[str, str]":
     environ = dict(os.environ)
     if "LC_CTYPE" in environ:
         try:
-            with open("/proc/self/environ", "rb") as file:  # noqa: PTH123
+            with open("/proc/self/environ", "rb") as file:
                 given = file.read().split(b"\0")
         except OSError:
             return environ

@@ -256,7 +256,7 @@ class Cluster:
         node = self._make(number, Shape(dict(labels or {}), tuple(taints), gpus))
         node.start()
         if wait:
-            self._settle(node)
+            self.settle(node)
         return node
 
     def load_image(self, archive: Path) -> None:
@@ -354,7 +354,8 @@ class Cluster:
         self.nodes[name] = Node(name, task, shape, self)
         return self.nodes[name]
 
-    def _settle(self, node: Node) -> None:
+    def settle(self, node: Node) -> None:
+        """Return when a node that has (re)started is ready, with its GPUs and images."""
         node.wait_until_ready()
         self.pretend_gpus(node)
         for archive in self._loaded:
@@ -410,7 +411,7 @@ def up(
         for node in made:
             node.start()
         for node in made:
-            cluster._settle(node)  # noqa: SLF001
+            cluster.settle(node)
         account = functools.partial(cluster.kube.admin.get, "v1", "ServiceAccount", "default", "default")
         wait_for(_READY_SECONDS, "pods are admitted to the namespace default", functools.partial(_is_there, account))
         yield cluster

@@ -27,7 +27,7 @@ from typing import Any
 from lab import enter
 from lab.cluster import cgroups, images, network, spaces
 
-OWN = ("/var", "/mnt", "/opt", "/tmp")  # noqa: S108 - the node's own
+OWN = ("/var", "/mnt", "/opt", "/tmp")
 DISKS = Path("/mnt/k8s-disks/0")
 READY = "started"
 HERE = Path("/node")
@@ -130,7 +130,7 @@ def prepare(task: Path) -> None:
     for part in ("etc/cni", "log", "empty", "etc/stand-ins"):
         (base / part).mkdir(parents=True, exist_ok=True)
     own = base / "own"
-    for inside in (*OWN, "/var/lib", "/var/log", "/var/cache", "/var/tmp", str(DISKS)):  # noqa: S108
+    for inside in (*OWN, "/var/lib", "/var/log", "/var/cache", "/var/tmp", str(DISKS)):
         (own / inside.lstrip("/")).mkdir(parents=True, exist_ok=True)
     for inside in ("tmp", "var/tmp"):
         (own / inside).chmod(0o1777)
@@ -155,8 +155,8 @@ def _enter_root(node: Task) -> None:
         raise OSError(ctypes.get_errno(), "umount of the former root")
     os.chdir("/")
     _mount("-t", "proc", "proc", "/proc")
-    for memory in ("/run", "/dev/shm"):  # noqa: S108
-        _mount("-t", "tmpfs", "-o", "mode=1777" if memory == "/dev/shm" else "mode=755", "tmpfs", memory)  # noqa: S108
+    for memory in ("/run", "/dev/shm"):
+        _mount("-t", "tmpfs", "-o", "mode=1777" if memory == "/dev/shm" else "mode=755", "tmpfs", memory)
     _mount("--make-rshared", "/")  # what kubelet and mount propagation rely on
     for name, value in _WANTED_BY_KUBELET.items():
         _stand_in(Path("/proc/sys") / name, str(value))
@@ -183,7 +183,7 @@ def _start(name: str, argv: list[str]) -> subprocess.Popen[bytes]:
 
 def _settings() -> dict[str, str]:
     # /etc is the machine's, and so is its list of proxies: a node has none.
-    return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/run", "TMPDIR": "/tmp"}  # noqa: S108
+    return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/run", "TMPDIR": "/tmp"}
 
 
 def _wait_for_containerd() -> None:

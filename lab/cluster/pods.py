@@ -43,7 +43,7 @@ def pod(
     for path in read_only:
         add(path, {"hostPath": {"path": path}}, readOnly=True)
     for path in empty_dirs:
-        add(path, {"emptyDir": {"medium": "Memory"} if path == "/dev/shm" else {}})  # noqa: S108 - a container's own
+        add(path, {"emptyDir": {"medium": "Memory"} if path == "/dev/shm" else {}})
     container = {
         "name": "main",
         "image": image,
