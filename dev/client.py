@@ -45,7 +45,7 @@ ABOVE_THE_LINE = ("cache", "models", "starts", "store", "supervise")
 _NOT_IN_PODS = frozenset(
     (
         *("plan", "render", "inject", "lint", "rules", "startup", "check", "report", "completion"),
-        *("inputs", "kustomizations", "rewriting", "diffs", "warming"),
+        *("inputs", "kustomizations", "rewriting", "diffs", "warming", "collecting"),
     )
 )
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from glowplug.cli import errors, rewriting, streams
+from glowplug.cli import collecting, errors, rewriting, streams
 from glowplug.cli.examples import epilog
 from glowplug.cli.output import Output, note, output_option
 from glowplug.cli.values import demand_some
@@ -77,7 +77,8 @@ def command(context: click.Context, /, paths: tuple[str, ...], diff: bool, outpu
     chosen = named.pop("object")
     options = _options(namespace, named)
     given = inputs.read(paths, streams.standard_input().read() if "-" in paths else None)
-    status = _run(given, options, chosen, namespace, output, diff=diff)
+    with collecting.rarely():
+        status = _run(given, options, chosen, namespace, output, diff=diff)
     if status:
         context.exit(status)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
 import sys
 import traceback
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from glowplug.cli import errors, rewriting, streams
+from glowplug.cli import collecting, errors, rewriting, streams
 from glowplug.cli.examples import epilog
 from glowplug.cli.output import Output, note, width
 from glowplug.cli.values import checked, demand_some
@@ -21,7 +19,7 @@ from glowplug.core.errors import UsageError
 from glowplug.core.printable import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from glowplug.cli.inputs import Given, Input
     from glowplug.lint.document import Summary
@@ -117,23 +115,10 @@ def command(context: click.Context, /, paths: tuple[str, ...], size: str | None,
     )
     _demand_sense(asked)
     given = inputs.read(paths, streams.standard_input().read() if "-" in paths else None)
-    with few_collections():
+    with collecting.rarely():
         status = (_mended if asked.fix else _judged)(asked, given)
     if status and not (exit_zero and status == _NO):
         context.exit(status)
-
-
-@contextlib.contextmanager
-def few_collections() -> Iterator[None]:
-    """Trees of a thousand manifests are kept to the end: to look through them for garbage again and again, and once more when the
-    process ends, doubles the time."""
-    before = gc.get_threshold()
-    gc.set_threshold(2_000_000, 20, 100)
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.set_threshold(*before)
 
 
 def _demand_sense(asked: Asked) -> None:
