@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import yaml
 
-from glowplug.cli.lint import few_collections
+from glowplug.cli import collecting
 from glowplug.cli.main import main as glowplug
 from glowplug.lint.run import lint
 from glowplug.manifests.source import Source
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measure() -> dict[str, object]:
     """The shortest CPU time of several rounds each: what other programs do at the same time is in none of them."""
     text = _manifests()
-    with few_collections():
+    with collecting.rarely():
         libyaml = _seconds(lambda: list(yaml.compose_all(text, Loader=yaml.CSafeLoader)))
         seconds = _seconds(lambda: lint([Source("deployments.yaml", text)]))
     return {
