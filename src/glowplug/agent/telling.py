@@ -1,0 +1,58 @@
+"""What an agent has to tell: every decision once, for log, metrics and events alike.
+
+Those who decide call this and know nothing of Prometheus, of Kubernetes' events or of log lines; `agent/voice.py` does.
+Nothing here raises.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from glowplug.agent.pods import Pod
+    from glowplug.core.documents.start import PublishResult, Start
+
+
+class Telling(Protocol):
+    """Seconds are durations; `domain` and `key` (a digest) say what it is about, "" where that is not known."""
+
+    def started(self, pod: Pod, start: Start) -> None:
+        """A pod's start has a verdict. May be called again for the same start: it is told once."""
+        ...
+
+    def published(self, pod: Pod | None, domain: str, key: str, result: PublishResult) -> None:
+        """What a pod compiled was published, or why not; `result.reason` is a word."""
+        ...
+
+    def refused(self, pod: Pod | None, uid: str, reason: str, detail: str) -> None:
+        """Something in an outbox was not believed. `reason` is a word: `claim:<field>`, `publisher`, `pod_unknown`, `damaged`,
+        `too_large`, `no_domain` …; `pod` is None where the API does not know the pod."""
+        ...
+
+    def fetched(self, domain: str, key: str, size: int, parts: int, seconds: float) -> None:
+        """Parts of a key came into the node store; `size` is what they are unpacked."""
+        ...
+
+    def removed(self, domain: str, key: str, reason: str) -> None:
+        """A key left the node store: `space`, `damaged`, `blocked` …"""
+        ...
+
+    def prewarmed(self, domain: str, keys: int, size: int, seconds: float) -> None:
+        """The first fetch of a domain is done, so that its pods wait for nothing more."""
+        ...
+
+    def held(self, size: int, keys: int, inodes: int) -> None:
+        """What the node store is now."""
+        ...
+
+    def nvme(self, *, backed: bool, where: str) -> None:
+        """Whether the root lies on an NVMe instance store."""
+        ...
+
+    def taint(self, outcome: str, seconds: float) -> None:
+        """What became of the startup taint: `removed`, `absent`, `put_back`, `failed`; seconds since the node's creation."""
+        ...
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """Something did not work and will be tried again. `what` is a word: `list`, `fetch`, `publish`, `api`, `taint` …"""
+        ...
