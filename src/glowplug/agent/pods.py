@@ -1,4 +1,4 @@
-"""The pods of this node as the API knows them, those that have just gone too: whose outbox it is, and what they were told to start."""
+"""The pods of this node as the API knows them, those just gone too: whose outbox it is, and what they were told to start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pod:
-    """One pod. `domain` is the trust domain that its namespace means; `object` what the API said of it last; `gone`: it is no more."""
+    """One pod. `domain` is the trust domain that its namespace means; `object` what the API said of it last.
+
+    `gone`: it is no more.
+    """
 
     uid: str
     namespace: str
