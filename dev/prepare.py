@@ -26,7 +26,7 @@ class Target:
 
 
 TARGETS: Mapping[str, Target] = {
-    "test": Target(("engine", "kube", "browser", "tools"), forgiving=True),
+    "test": Target(("engine", "kube", "cluster", "browser", "tools"), forgiving=True),
     "bench": Target(("engine", "tools")),
     "demo": Target(("engine",)),
     "engine": Target(("engine",)),

@@ -55,7 +55,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     def need(part: str) -> system.Need:
         return system.Need(part, f"{part}-package", lambda: f"{part}-package" in there)
 
-    needs = {part: (need(part),) for part in ("engine", "kube", "browser", "tools")}
+    needs = {part: (need(part),) for part in ("engine", "kube", "cluster", "browser", "tools")}
     monkeypatch.setattr(system, "NEEDS", needs)
 
     def install(parts: tuple[str, ...]) -> int:
@@ -91,6 +91,7 @@ def test_who_may_install_what(
         ("test", {}, set()),
         ("test", {"GLOWPLUG_TEST_REQUIRE": "s3"}, set()),
         ("test", {"GLOWPLUG_TEST_REQUIRE": "s3,engine,kube,browser"}, {"engine", "kube", "browser"}),
+        ("test", {"GLOWPLUG_TEST_REQUIRE": "cluster"}, {"cluster"}),
         ("demo", {}, {"engine"}),
         ("bench", {}, {"engine", "tools"}),
         ("kube", {}, {"kube"}),
@@ -118,15 +119,15 @@ def test_what_is_lacking_stops_a_target_that_cannot_do_without(
 def test_what_cannot_be_built_counts_as_lacking(
     machine: set[str], target: str, environ: dict[str, str], stops_for: set[str]
 ) -> None:
-    machine.update({f"{part}-package" for part in ("engine", "kube", "browser", "tools")})
+    machine.update({f"{part}-package" for part in ("engine", "kube", "cluster", "browser", "tools")})
     assert prepare.prepare(prepare.TARGETS[target], environ, root=False, build=lambda part: 1) == stops_for
 
 
 def test_every_part_that_is_built_is_built_once(machine: set[str]) -> None:
-    machine.update({f"{part}-package" for part in ("engine", "kube", "browser", "tools")})
+    machine.update({f"{part}-package" for part in ("engine", "kube", "cluster", "browser", "tools")})
     built: list[str] = []
     prepare.prepare(prepare.TARGETS["test"], {}, root=False, build=lambda part: built.append(part) or 0)
-    assert sorted(built) == ["engine", "kube"]
+    assert sorted(built) == ["cluster", "engine", "kube"]
 
 
 def test_the_command_to_type_names_every_lacking_package_once() -> None:
