@@ -137,6 +137,14 @@ def test_a_container_that_is_started_again_restores_nothing_and_hands_over_nothi
     assert not archives(node_pod)
 
 
+def test_where_the_agent_publishes_nothing_the_document_alone_is_handed_over(node_pod: NodePod, free_port: int) -> None:
+    write.set_node(node_pod.agent, DOMAIN, "1.0", prefetching=False, outbox=False)
+    done = node_pod.serve(free_port)
+    assert (done.verdict, done.publish) == ("miss", ("skipped", "outbox_off"))
+    assert [codec.to_json(start) for start in outbox_starts(node_pod)] == [done.document]
+    assert not archives(node_pod)
+
+
 def test_support_that_a_hit_had_to_make_is_handed_over_alone(
     node_pod: NodePod, published: Machine, free_port: int
 ) -> None:

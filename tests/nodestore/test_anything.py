@@ -107,10 +107,11 @@ def test_the_agents_word(node: NodeStore, data: st.DataObject) -> None:
         "domain": "",
         "updated_at": "",
         "prefetching": True,
+        "outbox": True,
     }
     (node.mount / layout.NODE).write_bytes(_changed(word, data))
     found = node.node()
-    assert found is None or isinstance(found.prefetching, bool)
+    assert found is None or (isinstance(found.prefetching, bool) and isinstance(found.outbox, bool))
 
 
 @_MANY

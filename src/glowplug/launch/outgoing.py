@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 OUTBOX: Final = "outbox"
 """The reason of a publish that was handed to the agent."""
+NOT_WANTED: Final = "outbox_off"
+"""The agent publishes nothing (`--read-only`, `--observe`), so packing would be for nobody."""
 _DOUBTFUL: Final = frozenset(("integrity", "blob_missing"))
 _UNKEPT: Final[Mapping[Compile, str]] = {
     Compile.DISABLED: "compile_disabled",
@@ -140,10 +142,17 @@ class NodeOwner:
         reason = "cache_root_unwritable" if prepared.private else prepared.unknown
         if not reason and self._outbox is None:
             reason = "no_outbox"
+        if not reason and not self._wanted():
+            reason = NOT_WANTED
         if not reason and (prepared.fingerprint is None or prepared.fingerprint.key is None):
             reason = "unknown:" + ",".join(prepared.fingerprint.unknown if prepared.fingerprint else ())
         reason = reason or _UNKEPT.get(conclusion.verdict.compile, "")
         return PublishResult(PublishOutcome.SKIPPED, reason) if reason else None
+
+    def _wanted(self) -> bool:
+        """Whether the agent does anything with an archive. Without a word of it there may be one again before this pod ends."""
+        node = self._store.node()
+        return node is None or node.outbox
 
     def _held(self, key: Key) -> Optional[Held]:
         try:

@@ -17,6 +17,7 @@ _WORDS: Final = {
     "store_unavailable": "the store does not answer; check the network path and AWS_ENDPOINT_URL",
     "restore_off": "restoring is switched off for this store (`glowplug cache control`)",
     "publish_off": "publishing is switched off for this store (`glowplug cache control`)",
+    "outbox_off": "the node's agent publishes nothing: it was started with --read-only or --observe",
     "quarantined": "it is set aside on this machine, since a start failed on it",
     "compile_disabled": "the command turns compilation or its cache off",
     "cache_root_unwritable": "the engine has a private cache instead",

@@ -173,10 +173,15 @@ def lru(
     return tuple(removed)
 
 
-def set_node(root: Path, domain: str, version: str, *, prefetching: bool, clock: Clock = SYSTEM) -> Node:
-    """Say how the agent stands with a domain. Raises BadInputError for the domain's name, OSError."""
+def set_node(
+    root: Path, domain: str, version: str, *, prefetching: bool, outbox: bool = True, clock: Clock = SYSTEM
+) -> Node:
+    """Say how the agent stands with a domain; `outbox` False: pods need not seal what they compiled.
+
+    Raises BadInputError for the domain's name, OSError.
+    """
     mount = prepare(root, domain)
-    node = Node(version, domain, iso(clock.now()), prefetching)
+    node = Node(version, domain, iso(clock.now()), prefetching, outbox)
     _put(mount / layout.NODE, canonical.encode(codec.to_json(node)))
     return node
 

@@ -25,13 +25,15 @@ SUPPORT: Final = "support"
 class Node:
     """How a node's agent stands with one trust domain. `version` is the agent's own, `updated_at` RFC 3339 in UTC.
 
-    `prefetching`: it is fetching what pods of this node are likely to need, so that waiting for it is worth while.
+    `prefetching`: it is fetching what pods of this node are likely to need, so that waiting for it is worth while. `outbox`: what
+    pods compiled is wanted; where it is not, they hand over the documents of their starts alone.
     """
 
     version: str
     domain: str
     updated_at: str
     prefetching: bool = False
+    outbox: bool = True
     min_reader: int = 1
     schema: str = field(default=NODE_SCHEMA)
 
