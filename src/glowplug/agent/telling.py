@@ -29,6 +29,10 @@ class Telling(Protocol):
         `too_large`, `no_domain` …; `pod` is None where the API does not know the pod."""
         ...
 
+    def waiting(self, size: int, archives: int) -> None:
+        """What lies in the outboxes of this node and is not published yet: bytes, and sealed archives."""
+        ...
+
     def fetched(self, domain: str, key: str, size: int, parts: int, seconds: float) -> None:
         """Parts of a key came into the node store; `size` is what they are unpacked."""
         ...

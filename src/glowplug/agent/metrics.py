@@ -1,0 +1,280 @@
+"""What an agent counts. Each metric stands in `METRICS` with what it means and what to do about it: the reference is made of that.
+
+Names and units by Prometheus' conventions. Label values come from fixed sets (`agent/bounding.py`), since what pods write must not
+decide how many time series there are. The registry is this object's own: two agents in one process do not meet.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from glowplug.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Kind(enum.Enum):
+    """The kinds of metrics that are used."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. `name` as it is scraped (a histogram has `_bucket`, `_sum` and `_count` of it); `advice`: what to do about it."""
+
+    name: str
+    kind: Kind
+    means: str
+    labels: tuple[str, ...] = ()
+    advice: str = ""
+    buckets: tuple[float, ...] = ()
+
+
+_START: Final = (1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0)
+_SHORT: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0)
+_LONG: Final = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+STARTS: Final = Metric(
+    "glowplug_starts_total",
+    Kind.COUNTER,
+    "Starts of pods that have a verdict: what really happened to compilation.",
+    ("domain", "verdict", "restore"),
+    "The share of `hit` is what glowplug is for. `miss` after the first start of a workload: look at the two metrics below it. "
+    "`rejected`: the engine threw away what it was given; `glowplug cache show` says by which starts.",
+)
+MISSES: Final = Metric(
+    "glowplug_restore_misses_total",
+    Kind.COUNTER,
+    "Starts that were given nothing, by the reason.",
+    ("domain", "reason"),
+    "`no_keys`, `key`: nobody has compiled this yet, or under other facts. `deadline`: pods start before the agent has fetched; "
+    "compare `glowplug_prewarm_seconds`. `key_blocked`: `glowplug cache show` says why.",
+)
+MISS_FIELDS: Final = Metric(
+    "glowplug_restore_miss_fields_total",
+    Kind.COUNTER,
+    "Fields in which a start differed from the nearest key.",
+    ("domain", "field"),
+    "One field that goes up with every start is one that changes from pod to pod: make it the same, or bake it.",
+)
+RESTORED_BYTES: Final = Metric(
+    "glowplug_restored_bytes_total",
+    Kind.COUNTER,
+    "Bytes that pods copied from the node store before their engines started.",
+    ("domain",),
+)
+RESTORE_SECONDS: Final = Metric(
+    "glowplug_restore_seconds",
+    Kind.HISTOGRAM,
+    "How long pods waited before their engines started: for the agent, and for the copy.",
+    ("domain", "restore"),
+    "15 s is where pods stop to wait for an agent: a node that is not ready with its prewarm by then, or has no agent.",
+    _SHORT,
+)
+READY_SECONDS: Final = Metric(
+    "glowplug_start_ready_seconds",
+    Kind.HISTOGRAM,
+    "Seconds from a container's start to its engine being ready, by verdict.",
+    ("domain", "verdict"),
+    "What a hit saves is the difference between the verdicts. `glowplug startup pod/NAME` shows where the rest goes.",
+    _START,
+)
+COMPILE_SECONDS: Final = Metric(
+    "glowplug_start_compile_seconds",
+    Kind.HISTOGRAM,
+    "Seconds that engines say they compiled, by verdict; starts whose engine does not say it are not in it.",
+    ("domain", "verdict"),
+    "",
+    _START,
+)
+PUBLISHES: Final = Metric(
+    "glowplug_publishes_total",
+    Kind.COUNTER,
+    "What became of artifacts that pods handed over.",
+    ("domain", "outcome", "reason"),
+    "`failed`: the agent tries again while the outbox holds them; `store_unavailable` and `access_denied` are about the store or "
+    "the agent's role. `skipped`: a decision, which the reason names.",
+)
+PUBLISHED_BYTES: Final = Metric(
+    "glowplug_published_bytes_total", Kind.COUNTER, "Packed bytes that were new in the store.", ("domain",)
+)
+PUBLISH_SECONDS: Final = Metric(
+    "glowplug_publish_seconds", Kind.HISTOGRAM, "Seconds of a publish that brought something.", ("domain",), "", _LONG
+)
+REFUSALS: Final = Metric(
+    "glowplug_outbox_refusals_total",
+    Kind.COUNTER,
+    "Things in outboxes that were not believed.",
+    ("reason",),
+    "`publisher`: the service account is in no `--publish-from`; add it, or let it be. `claim:<field>`: the pod says something "
+    "else of itself than the API does: an image that sets variables, or a pod that means harm. `damaged`, `too_large`: the event.",
+)
+WAITING_BYTES: Final = Metric(
+    "glowplug_outbox_waiting_bytes",
+    Kind.GAUGE,
+    "Bytes in outboxes that wait to be published.",
+    (),
+    "Stays above 0 while the store cannot be reached; beyond a bound the oldest are dropped.",
+)
+WAITING: Final = Metric(
+    "glowplug_outbox_waiting_archives", Kind.GAUGE, "Archives in outboxes that wait to be published."
+)
+FETCHES: Final = Metric(
+    "glowplug_fetches_total", Kind.COUNTER, "Keys of which something was fetched into the node store.", ("domain",)
+)
+FETCHED_PARTS: Final = Metric(
+    "glowplug_fetched_parts_total", Kind.COUNTER, "Parts that came into the node store.", ("domain",)
+)
+FETCHED_BYTES: Final = Metric(
+    "glowplug_fetched_bytes_total", Kind.COUNTER, "Unpacked bytes that came into the node store.", ("domain",)
+)
+FETCH_SECONDS: Final = Metric(
+    "glowplug_fetch_seconds",
+    Kind.HISTOGRAM,
+    "Seconds that a key took from the store to the node.",
+    ("domain",),
+    "Long ones: is S3 reached through a NAT gateway? `glowplug check network` says it.",
+    _LONG,
+)
+REMOVALS: Final = Metric(
+    "glowplug_removals_total",
+    Kind.COUNTER,
+    "Keys that left the node store, by the reason.",
+    ("domain", "reason"),
+    "`space` all the time: the node store is too small (`--max-bytes`). `damaged`: the disk, or somebody, changes files.",
+)
+PREWARM_SECONDS: Final = Metric(
+    "glowplug_prewarm_seconds",
+    Kind.GAUGE,
+    "Seconds that the first fetch of a domain took, after which pods wait for nothing.",
+    ("domain",),
+    "Above 15 s first pods start cold. Fewer or smaller keys, a gateway endpoint for S3, or shared mode's startup taint help.",
+)
+PREWARMED_KEYS: Final = Metric("glowplug_prewarmed_keys", Kind.GAUGE, "Keys that the first fetch brought.", ("domain",))
+STORE_BYTES: Final = Metric(
+    "glowplug_node_store_bytes", Kind.GAUGE, "Bytes of the node store on the disk.", (), "Compare with `--max-bytes`."
+)
+STORE_KEYS: Final = Metric("glowplug_node_store_keys", Kind.GAUGE, "Keys in the node store.")
+STORE_INODES: Final = Metric("glowplug_node_store_inodes", Kind.GAUGE, "Inodes of the node store.")
+NVME: Final = Metric(
+    "glowplug_nvme_backed",
+    Kind.GAUGE,
+    "1 where the agent's root lies on an NVMe instance store, 0 where it does not.",
+    (),
+    "0: the instance has none, or nobody has set it up (the node class needs `instanceStorePolicy: RAID0`); "
+    "`glowplug check node` says which.",
+)
+TAINTS: Final = Metric(
+    "glowplug_startup_taints_total",
+    Kind.COUNTER,
+    "What became of the startup taint (shared mode).",
+    ("outcome",),
+    "`failed`: the node takes no pods until `glowplug agent release` frees it; look at the role and the admission policy.",
+)
+TAINT_SECONDS: Final = Metric(
+    "glowplug_startup_taint_seconds", Kind.GAUGE, "Seconds from the node's creation to the taint's removal."
+)
+FAILURES: Final = Metric(
+    "glowplug_failures_total",
+    Kind.COUNTER,
+    "Things that did not work and are tried again.",
+    ("what", "code"),
+    "The codes are those of [errors](../errors.md). `api`: Kubernetes; `list`, `fetch`, `publish`: the store; `event`: pods lack "
+    "their events, nothing else.",
+)
+EVENTS: Final = Metric(
+    "glowplug_events_total",
+    Kind.COUNTER,
+    "Kubernetes events: `posted`, `known` (there already), `dropped` (too many, or the server did not take them).",
+    ("outcome",),
+)
+BUILD: Final = Metric("glowplug_build_info", Kind.GAUGE, "1, with the agent's version.", ("version",))
+
+METRICS: Final = (
+    STARTS,
+    MISSES,
+    MISS_FIELDS,
+    RESTORED_BYTES,
+    RESTORE_SECONDS,
+    READY_SECONDS,
+    COMPILE_SECONDS,
+    PUBLISHES,
+    PUBLISHED_BYTES,
+    PUBLISH_SECONDS,
+    REFUSALS,
+    WAITING_BYTES,
+    WAITING,
+    FETCHES,
+    FETCHED_PARTS,
+    FETCHED_BYTES,
+    FETCH_SECONDS,
+    REMOVALS,
+    PREWARM_SECONDS,
+    PREWARMED_KEYS,
+    STORE_BYTES,
+    STORE_KEYS,
+    STORE_INODES,
+    NVME,
+    TAINTS,
+    TAINT_SECONDS,
+    FAILURES,
+    EVENTS,
+    BUILD,
+)
+
+
+class Metrics:
+    """The numbers of one agent. May be used from several threads. Raises UsageError (`missing-extra`)."""
+
+    content_type = "text/plain; version=0.0.4; charset=utf-8"
+    """Of what `render` returns."""
+
+    def __init__(self) -> None:
+        try:
+            import prometheus_client as prometheus
+        except ImportError as error:
+            raise UsageError(
+                "the agent's metrics need prometheus-client",
+                code="missing-extra",
+                hint="pip install 'glowplug[agent]'",
+            ) from error
+        prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody reads
+        self._text = prometheus.generate_latest
+        self._registry = prometheus.CollectorRegistry()
+        self._made: Mapping[str, Any] = {metric.name: self._make(prometheus, metric) for metric in METRICS}
+
+    def _make(self, prometheus: Any, metric: Metric) -> Any:
+        more: dict[str, Any] = {"labelnames": metric.labels, "registry": self._registry}
+        if metric.kind is Kind.COUNTER:
+            return prometheus.Counter(metric.name, metric.means, **more)
+        if metric.kind is Kind.GAUGE:
+            return prometheus.Gauge(metric.name, metric.means, **more)
+        return prometheus.Histogram(metric.name, metric.means, buckets=metric.buckets, **more)
+
+    def add(self, metric: Metric, amount: float = 1, **labels: str) -> None:
+        """Count up; less than nothing counts as nothing."""
+        self._of(metric, labels).inc(max(amount, 0))
+
+    def set(self, metric: Metric, value: float, **labels: str) -> None:
+        """Set a gauge."""
+        self._of(metric, labels).set(value)
+
+    def observe(self, metric: Metric, value: float | None, **labels: str) -> None:
+        """One more value of a histogram; None is none."""
+        if value is not None:
+            self._of(metric, labels).observe(value)
+
+    def render(self) -> bytes:
+        """What /metrics answers."""
+        text: bytes = self._text(self._registry)
+        return text
+
+    def _of(self, metric: Metric, labels: Mapping[str, str]) -> Any:
+        made = self._made[metric.name]
+        return made.labels(**labels) if metric.labels else made
