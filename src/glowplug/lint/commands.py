@@ -16,15 +16,16 @@ from glowplug.engines.command import python_program, see_through
 from glowplug.engines.room import Room
 from glowplug.engines.vllm.command import server_words
 from glowplug.engines.written import Range, Spot, Written, is_known, spot_of, standing
-from glowplug.lint import config_files, images, options, places
+from glowplug.lint import config_files, options, places
 from glowplug.lint.references import resolved, stand_in, written_in
 from glowplug.lint.view import Engine, Environment, Object, Variable, Word
+from glowplug.manifests import images
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from glowplug.lint.images import Image
     from glowplug.lint.view import Container
+    from glowplug.manifests.images import Image
     from glowplug.manifests.values import Value
 
 ConfigMaps = Callable[[str], Object | None]

@@ -19,8 +19,8 @@ from glowplug.engines.defaults import default, is_default
 from glowplug.engines.versions import parts
 from glowplug.engines.vllm import caches
 from glowplug.engines.vllm.command import on
-from glowplug.lint import images, mending
-from glowplug.manifests import recipe
+from glowplug.lint import mending
+from glowplug.manifests import images, recipe
 from glowplug.manifests.edit import Put
 from glowplug.models.read import of_size
 from glowplug.plan import compiling
