@@ -1,7 +1,8 @@
 """Runs a command within a time limit and leaves nothing of it running, whatever it started and however it ends.
 
 `.ci/run` uses it. A test that hangs leaves servers and engines in sessions of their own, out of reach of `kill -- -pgid`; so this
-process becomes the subreaper of all its descendants (Linux), to which orphans are handed, and ends those that are left. Exit
+process becomes the subreaper of all its descendants (Linux), to which orphans are handed, and ends those that are left. Orphans
+that end by themselves are reaped at once: the first process of a PID namespace cannot end while one of its own is a zombie. Exit
 status: the command's, 128+N after signal N, 124 after the limit.
 
     python3 dev/bounded.py SECONDS COMMAND…
@@ -20,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 
 _PR_SET_CHILD_SUBREAPER = 36
+_LOOK_SECONDS = 0.05
 _PATIENCE = 10.0
 """Seconds between SIGTERM and SIGKILL: lab/guarded.py removes its directories within that time."""
 
@@ -35,17 +37,32 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, _interrupt)
     status = 124
     try:
-        with subprocess.Popen(arguments[1:], stdin=subprocess.DEVNULL) as process:
-            try:
-                status = process.wait(limit)
-            except subprocess.TimeoutExpired:
-                print(f"error: ended after the limit of {limit:.0f} s", file=sys.stderr, flush=True)
-            finally:
-                end_descendants()
+        process = subprocess.Popen(arguments[1:], stdin=subprocess.DEVNULL)
+        ended = _wait(process.pid, limit)
+        if ended is None:
+            print(f"error: ended after the limit of {limit:.0f} s", file=sys.stderr, flush=True)
+        else:
+            status = process.returncode = ended
+        end_descendants()
     except _InterruptedError as interrupt:
         end_descendants()
         status = 128 + interrupt.number
     return status if status >= 0 else 128 - status
+
+
+def _wait(command: int, limit: float) -> int | None:
+    """The exit code of that child, negative after a signal; None when it still runs after `limit` seconds. Reaps all others.
+
+    (Popen's own waiting would take away nothing but its child, and is therefore not used.)
+    """
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        pid, ended = os.waitpid(-1, os.WNOHANG)
+        if pid == command:
+            return os.waitstatus_to_exitcode(ended)
+        if pid == 0:
+            time.sleep(_LOOK_SECONDS)
+    return None
 
 
 class _InterruptedError(Exception):

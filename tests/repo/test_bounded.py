@@ -50,6 +50,14 @@ def test_a_daemon_is_not_left_behind(tmp_path: Path, stubborn: str) -> None:
     assert _gone(int(pid_file.read_text()))
 
 
+def test_an_orphan_that_ends_is_reaped_while_the_command_runs(tmp_path: Path) -> None:
+    """As a zombie it would keep its PID namespace from ending, and so whoever waits for that."""
+    pid_file = tmp_path / "pid"
+    script = f"(sh -c 'echo $$ > {pid_file}' &); for _ in $(seq 200); do sleep 0.05; "
+    script += f"[ -s {pid_file} ] && ! [ -e /proc/$(cat {pid_file}) ] && exit 3; done"
+    assert _run(40, "sh", "-c", script).returncode == 3
+
+
 def test_a_signal_ends_it_too(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     command = ["sh", "-c", f"echo $$ > {pid_file}; exec sleep 60"]
