@@ -77,7 +77,7 @@ class Api(Protocol):
     def log(
         self, namespace: str, pod: str, container: str, *, previous: bool = False, most_bytes: int = 64 << 20
     ) -> str:
-        """What a container wrote, from its beginning, cut at a size."""
+        """What a container wrote, from its beginning, cut at a size; each line begins with its moment (RFC 3339)."""
         ...
 
     def patch_node(self, name: str, operations: Sequence[Mapping[str, Any]]) -> Object:
