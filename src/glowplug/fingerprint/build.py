@@ -46,7 +46,8 @@ def fingerprint(
 
     `environ`: the engine's environment, by default the invocation's. `software`, `hardware`: what is known of another
     machine; by default this one is looked at. `model_config_sha256` and `image_digest` are guards that only the
-    caller can know (a config.json in a store; one in a local directory is read here). Raises nothing.
+    caller can know (a config.json in a store; one in a local directory is read here, unless the digest is "": then the
+    model's path means another machine's). Raises nothing.
     """
     variables = invocation.environ if environ is None else environ
     software = software or software_module.look(invocation.argv, variables, adapter.distributions)
@@ -97,7 +98,7 @@ def _guards(
     found = {name: facts[name] for name in GUARDS if name in facts}
     if model_config_sha256:
         found["model_config_sha256"] = Fact(model_config_sha256, "given:model_config_sha256")
-    else:
+    elif model_config_sha256 is None:
         digest = local_config_sha256(launch.model)
         if digest:
             found["model_config_sha256"] = Fact(digest, f"observed:{launch.model}/config.json")
