@@ -82,7 +82,8 @@ def _of_product(value: str, labels: Mapping[str, str]) -> list[str]:
     whole, suffix = (part["card"], f" MIG {part['part'].replace('.me', '+me')}") if part else (bare, "")
     cards = meanings(whole, None if part else _number(labels.get(_MEMORY, ""))) or meanings(whole)
     names = [card.nvml_name for card in cards]
-    if whole not in [_label(name) for name in names]:
+    # `a100` is what people and EC2 write, no name of a driver's.
+    if whole not in [_label(name) for name in names] and not (names and whole.islower()):
         names.append(_guessed(whole))
     return [name + suffix for name in names]
 
