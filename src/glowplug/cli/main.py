@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, str]] = {
     "rules": "List the rules of lint, or explain one.",
     "fingerprint": "Show what a start would be keyed by, and from where each value comes.",
     "cache": "List, publish, restore, verify and keep the compile cache in order.",
+    "agent": "Keep a node's compile caches warm, and publish what its pods compiled.",
     "startup": "Say where the seconds of a start went; compare several.",
     "check": "Say whether what a start needs is there: the way to S3, the store.",
     "report": "Make one HTML page of glowplug's JSON documents.",
