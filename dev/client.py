@@ -32,7 +32,7 @@ LOCK = ROOT / "requirements" / "dev.txt"
 TARGET = ROOT / "build" / "client"
 _WHEELS = ROOT / "build" / "wheels"
 MACHINES = ("x86_64", "aarch64")
-_GO_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
+GO_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 _PYTHONS = (11, 12, 13, 14)
 _TAGS = {
     "glibc": ("manylinux_2_28", "manylinux_2_26", "manylinux_2_24", "manylinux_2_17", "manylinux2014"),
@@ -44,7 +44,7 @@ ABOVE_THE_LINE = ("cache", "models", "starts", "store", "supervise")
 """glowplug's packages in it beside the kernel, and beside the commands of `cli` that are not in `_NOT_IN_PODS`."""
 _NOT_IN_PODS = frozenset(
     (
-        *("plan", "render", "inject", "lint", "rules", "startup", "check", "report", "completion"),
+        *("plan", "render", "inject", "lint", "rules", "startup", "check", "report", "completion", "agent"),
         *("inputs", "kustomizations", "rewriting", "diffs", "warming", "collecting"),
     )
 )
@@ -87,7 +87,7 @@ def build(target: Path = TARGET, machines: Sequence[str] = MACHINES) -> Path:
             (place / "lib" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, place / "lib" / name)
         for wheel in {path.name: path for paths in fetched.values() for path in paths}.values():
-            _unpack(wheel, place / _folder(wheel))
+            unpack(wheel, place / _folder(wheel))
         table = {served.name: [_folder(wheel) for wheel in wheels] for served, wheels in fetched.items()}
         (place / "wheels.json").write_text(json.dumps(table, indent=1, sort_keys=True) + "\n")
     return target
@@ -102,9 +102,12 @@ def sources() -> Iterator[tuple[str, Path]]:
             yield name, path
 
 
-def fetch(interpreter: Interpreter) -> list[Path]:
-    """The wheels for one interpreter, sorted by name; from build/wheels where they are there. Raises ClientError."""
-    wanted = _locked(interpreter)
+def fetch(interpreter: Interpreter, wanted: Sequence[str] | None = None) -> list[Path]:
+    """The wheels for one interpreter, sorted by name; from build/wheels where they are there. Raises ClientError.
+
+    `wanted` are lines of requirements with hashes, of others than the client's own.
+    """
+    wanted = _locked(interpreter) if wanted is None else wanted
     text = "".join(f"{line}\n" for line in wanted)
     known = set(_HASH.findall(text))
     folder = _WHEELS / f"{interpreter.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
@@ -118,7 +121,7 @@ def fetch(interpreter: Interpreter) -> list[Path]:
     wheels = sorted(folder.glob("*.whl"))
     wrong = [path.name for path in wheels if hashlib.sha256(path.read_bytes()).hexdigest() not in known]
     if wrong or len(wheels) != len(wanted):
-        raise ClientError(f"{folder} is not what {LOCK.name} says; remove it")
+        raise ClientError(f"{folder} is not what the lock says; remove it")
     return wheels
 
 
@@ -151,7 +154,7 @@ def _folder(wheel: Path) -> str:
     return f"wheels/{wheel.name.removesuffix('.whl')}"
 
 
-def _unpack(wheel: Path, place: Path) -> None:
+def unpack(wheel: Path, place: Path) -> None:
     """A wheel's files, but for those that only type checkers read."""
     with zipfile.ZipFile(wheel) as archive:
         for member in archive.infolist():
@@ -177,9 +180,9 @@ def _say(text: str) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Write the client and say where it is and how large."""
     parser = argparse.ArgumentParser(prog="python -m dev.client", description="Write the client that pods carry.")
-    parser.add_argument("--machine", choices=[*MACHINES, *_GO_NAMES], help="only for this kind of machine")
+    parser.add_argument("--machine", choices=[*MACHINES, *GO_NAMES], help="only for this kind of machine")
     options = parser.parse_args(arguments)
-    machines = MACHINES if options.machine is None else (_GO_NAMES.get(options.machine, options.machine),)
+    machines = MACHINES if options.machine is None else (GO_NAMES.get(options.machine, options.machine),)
     try:
         made = build(machines=machines)
     except ClientError as error:

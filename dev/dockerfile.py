@@ -1,7 +1,7 @@
-"""The last stage of the Dockerfile as data: which files an image has and how it runs, for `make image` to do without Docker.
+"""A stage of the Dockerfile as data: which files an image has and how it runs, for `make image` to do without Docker.
 
-Knows the instructions that stage may use, and refuses any other: what is not understood must not be missing in silence. A stage
-before it is only a name here, as the origin of files.
+Knows the instructions that such a stage may use, and refuses any other: what is not understood must not be missing in silence.
+A stage before it is only a name here, as the origin of files.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 _CONTINUED = re.compile(r"\\\n")
+_NOTHING = "scratch"
 
 
 @dataclass(frozen=True)
@@ -26,28 +27,33 @@ class Copy:
 
 @dataclass(frozen=True)
 class Stage:
-    """`config` is the object of that name in an OCI image."""
+    """`config` is the object of that name in an OCI image; `base` what it is built on, "scratch" or as the line FROM has it."""
 
     copies: tuple[Copy, ...]
     config: Mapping[str, object] = field(default_factory=dict)
+    base: str = _NOTHING
 
 
 class DockerfileError(ValueError):
-    """Something in the last stage that is not understood, with its line."""
+    """Something in the stage that is not understood, with its line."""
 
 
-def last_stage(text: str) -> Stage:
-    """Raises DockerfileError for anything but `FROM scratch` and the few instructions known here."""
+def stage(text: str, name: str = "") -> Stage:
+    """The stage of that name, or the last one. Raises DockerfileError for anything but the few instructions known here."""
     lines = [line.strip() for line in _CONTINUED.sub(" ", text).splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
-    start = max((number for number, line in enumerate(lines) if line.upper().startswith("FROM ")), default=None)
-    if start is None or lines[start].split() != ["FROM", "scratch"]:
-        raise DockerfileError("the last stage is not `FROM scratch`")
+    starts = [number for number, line in enumerate(lines) if line.upper().startswith("FROM ")]
+    named = [number for number in starts if not name or lines[number].split()[-2:] == ["AS", name]]
+    if not named:
+        raise DockerfileError(f"no stage {name}" if name else "no line FROM")
+    start = named[-1]
+    end = next((number for number in starts if number > start), len(lines))
+    base = _base(lines[start])
     copies: list[Copy] = []
     config: dict[str, object] = {}
     variables: list[str] = []
     labels: dict[str, str] = {}
-    for line in lines[start + 1 :]:
+    for line in lines[start + 1 : end]:
         instruction, _, rest = line.partition(" ")
         match instruction:
             case "COPY":
@@ -65,7 +71,14 @@ def last_stage(text: str) -> Stage:
             case _:
                 raise DockerfileError(f"not understood: {line}")
     config |= ({"Env": variables} if variables else {}) | ({"Labels": labels} if labels else {})
-    return Stage(tuple(copies), config)
+    return Stage(tuple(copies), config, base)
+
+
+def _base(line: str) -> str:
+    _, *words = line.split()
+    if len(words) not in (1, 3) or words[0].startswith("--"):
+        raise DockerfileError(f"not understood: {line}")
+    return words[0]
 
 
 def _copy(line: str, rest: str) -> Copy:

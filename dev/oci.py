@@ -18,8 +18,8 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, BinaryIO
 
 from dev.written import replaced
 
@@ -28,11 +28,15 @@ _IMAGE = "application/vnd.oci.image"
 
 @dataclass(frozen=True)
 class Image:
-    """For one kind of machine (`amd64`, `arm64`, as Go calls them): one layer, the content of `root`; `config` as OCI has it."""
+    """For one kind of machine (`amd64`, `arm64`, as Go calls them): one layer, the content of `root`; `config` as OCI has it.
+
+    `base` is the archive of one image for that kind of machine: its layers lie below.
+    """
 
     architecture: str
     root: Path
     config: Mapping[str, object]
+    base: Path | None = None
 
 
 def write(archive: Path, name: str, images: Sequence[Image]) -> None:
@@ -55,6 +59,10 @@ def write(archive: Path, name: str, images: Sequence[Image]) -> None:
             for blob in blobs.files():
                 with blob.open("rb") as file:
                     _add(tar, _member(f"blobs/sha256/{blob.name}", size=blob.stat().st_size), file)
+
+
+class BaseError(ValueError):
+    """An archive that is no image to build on."""
 
 
 def full_name(name: str) -> str:
@@ -96,19 +104,33 @@ class _Blobs:
         packed.rename(self._place / digest)
         return {"digest": f"sha256:{digest}", "size": (self._place / digest).stat().st_size}, f"sha256:{difference}"
 
+    def add_base(self, archive: Path, architecture: str) -> tuple[list[dict[str, Any]], list[str]]:
+        """The layers of an image for that kind of machine, as they are, and the digests of what they hold. Raises BaseError."""
+        with tarfile.open(archive) as tar:
+            (listed,) = _read(tar, "index.json")["manifests"]
+            manifest = _read(tar, _blob(listed))
+            config = _read(tar, _blob(manifest["config"]))
+            if config["architecture"] != architecture:
+                raise BaseError(f"{archive} is for {config['architecture']}, not for {architecture}")
+            for layer in manifest["layers"]:
+                with _opened(tar, _blob(layer)) as source, (self._place / _blob(layer).name).open("wb") as file:
+                    shutil.copyfileobj(source, file)
+        return manifest["layers"], config["rootfs"]["diff_ids"]
+
     def files(self) -> list[Path]:
         """All of them, by digest."""
         return sorted(self._place.iterdir())
 
 
 def _manifest(blobs: _Blobs, image: Image) -> dict[str, Any]:
+    below, differences = blobs.add_base(image.base, image.architecture) if image.base else ([], [])
     layer, difference = blobs.add_layer(image.root)
     config = blobs.add(
         {
             "architecture": image.architecture,
             "os": "linux",
             "config": dict(image.config),
-            "rootfs": {"type": "layers", "diff_ids": [difference]},
+            "rootfs": {"type": "layers", "diff_ids": [*differences, difference]},
         }
     )
     manifest = blobs.add(
@@ -116,11 +138,28 @@ def _manifest(blobs: _Blobs, image: Image) -> dict[str, Any]:
             "schemaVersion": 2,
             "mediaType": f"{_IMAGE}.manifest.v1+json",
             "config": {"mediaType": f"{_IMAGE}.config.v1+json", **config},
-            "layers": [{"mediaType": f"{_IMAGE}.layer.v1.tar+gzip", **layer}],
+            "layers": [*below, {"mediaType": f"{_IMAGE}.layer.v1.tar+gzip", **layer}],
         }
     )
     platform = {"architecture": image.architecture, "os": "linux"}
     return {"mediaType": f"{_IMAGE}.manifest.v1+json", **manifest, "platform": platform}
+
+
+def _blob(descriptor: Mapping[str, Any]) -> PurePosixPath:
+    return PurePosixPath("blobs", *descriptor["digest"].split(":"))
+
+
+def _read(tar: tarfile.TarFile, name: str | PurePosixPath) -> dict[str, Any]:
+    with _opened(tar, name) as file:
+        document: dict[str, Any] = json.load(file)
+    return document
+
+
+def _opened(tar: tarfile.TarFile, name: str | PurePosixPath) -> IO[bytes]:
+    file = tar.extractfile(str(name))
+    if file is None:
+        raise BaseError(f"{tar.name!r} holds no file {name}")
+    return file
 
 
 def _walk(root: Path) -> Iterator[Path]:

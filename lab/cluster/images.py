@@ -99,6 +99,11 @@ def build() -> tuple[Path, ...]:
     return _archives(cachedir.get(_KIND, _definition(), _build))
 
 
+def base() -> Path:
+    """The archive of PYTHON alone, for images that need an interpreter below what they bring. Raises as `build`."""
+    return build()[1]
+
+
 def load(archive: Path) -> None:
     """In a node: import an archive under the name that it bears. Raises OSError with containerd's words."""
     done = subprocess.run(import_command(str(archive)), capture_output=True, text=True, check=False)

@@ -14,19 +14,21 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Read:
-    """One image of an archive: `layer` is its one layer's tar."""
+    """One image of an archive: `layer` is the tar of its last layer, `below` those of the others."""
 
     architecture: str
     config: dict[str, Any]
     layer: bytes
+    below: tuple[bytes, ...] = ()
 
     def members(self) -> list[tarfile.TarInfo]:
         with tarfile.open(fileobj=io.BytesIO(self.layer)) as tar:
             return tar.getmembers()
 
     def unpack(self, root: Path) -> None:
-        with tarfile.open(fileobj=io.BytesIO(self.layer)) as tar:
-            tar.extractall(root, filter="fully_trusted")  # noqa: S202 - packed here
+        for layer in (*self.below, self.layer):
+            with tarfile.open(fileobj=io.BytesIO(layer)) as tar:
+                tar.extractall(root, filter="fully_trusted")  # noqa: S202 - packed here
 
 
 def read(archive: Path) -> tuple[dict[str, str], list[Read]]:
@@ -50,10 +52,14 @@ def read(archive: Path) -> tuple[dict[str, str], list[Read]]:
     for descriptor in document.get("manifests", [listed]):
         manifest = json.loads(blob(descriptor))
         config = json.loads(blob(manifest["config"]))
-        (layer,) = manifest["layers"]
-        plain = gzip.decompress(blob(layer))
-        assert config["rootfs"] == {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(plain).hexdigest()}"]}
+        layers = [_plain(layer, blob(layer)) for layer in manifest["layers"]]
+        digests = [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers]
+        assert config["rootfs"] == {"type": "layers", "diff_ids": digests}
         assert descriptor["platform"] == {"architecture": config["architecture"], "os": config["os"]}
-        found.append(Read(config["architecture"], config["config"], plain))
+        found.append(Read(config["architecture"], config["config"], layers[-1], tuple(layers[:-1])))
     assert used == set(files), "nothing lies in it that nothing points to"
     return listed["annotations"], found
+
+
+def _plain(descriptor: dict[str, Any], content: bytes) -> bytes:
+    return gzip.decompress(content) if descriptor["mediaType"].endswith("+gzip") else content

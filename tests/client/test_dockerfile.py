@@ -7,22 +7,43 @@ from fnmatch import fnmatch
 
 import pytest
 
-from dev import dockerfile, image
+from dev import agent, dockerfile, image
 from glowplug.manifests import recipe
 
 _TEXT = (image.ROOT / "Dockerfile").read_text()
 _CONTEXT_COPY = re.compile(r"^COPY (?!--from)(.+) \S+$", re.MULTILINE)
 
 
-def test_the_client_is_where_pods_look_for_it() -> None:
-    copies = dockerfile.last_stage(_TEXT).copies
-    assert [copy.target for copy in copies if copy.stage == "client"] == [recipe.CLIENT_SOURCE]
-    assert {copy.target for copy in copies if copy.stage == "box"} == {"/bin/sh", "/bin/cp"}
+_IMAGES = ("", image.CLIENT)
 
 
-def test_it_runs_as_a_user_without_rights() -> None:
+@pytest.mark.parametrize("name", _IMAGES)
+def test_the_client_is_where_pods_look_for_it(name: str) -> None:
+    targets = {copy.target: copy.sources for copy in dockerfile.stage(_TEXT, name).copies if copy.stage == "packed"}
+    assert targets[recipe.CLIENT_SOURCE] == ("/src/build/client",)
+
+
+def test_the_small_image_has_a_shell_of_its_own_and_no_base() -> None:
+    stage = dockerfile.stage(_TEXT, image.CLIENT)
+    assert {copy.target for copy in stage.copies if copy.stage == "box"} == {"/bin/sh", "/bin/cp"}
+    assert stage.base == "scratch"
+
+
+def test_the_agent_lies_where_its_bytecode_and_its_command_say() -> None:
+    stage = dockerfile.stage(_TEXT)
+    assert dockerfile.Copy("packed", ("/src/build/agent",), agent.INSTALLED) in stage.copies
+    assert f"{agent.INSTALLED}/bin" in str(stage.config["Env"])
+
+
+def test_the_agent_is_packed_by_the_python_that_runs_it() -> None:
+    assert dockerfile.stage(_TEXT).base == "${PYTHON}"
+    assert re.search(r"^FROM --platform=\$BUILDPLATFORM \$\{PYTHON\} AS packed$", _TEXT, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", _IMAGES)
+def test_it_runs_as_a_user_without_rights(name: str) -> None:
     """By number: with a name, kubelet could not tell that `runAsNonRoot` holds."""
-    assert dockerfile.last_stage(_TEXT).config["User"] == "65532:65532"
+    assert dockerfile.stage(_TEXT, name).config["User"] == "65532:65532"
 
 
 def test_docker_is_sent_what_the_stages_copy_and_little_else() -> None:
@@ -49,7 +70,13 @@ def test_docker_is_sent_what_the_stages_copy_and_little_else() -> None:
     ],
 )
 def test_what_is_understood(lines: str, stage: dockerfile.Stage) -> None:
-    assert dockerfile.last_stage(f"FROM other AS x\nRUN anything\nFROM scratch\n{lines}\n") == stage
+    assert dockerfile.stage(f"FROM other AS x\nRUN anything\nFROM scratch\n{lines}\n") == stage
+
+
+def test_a_stage_by_its_name_ends_where_the_next_begins() -> None:
+    text = "FROM a AS one\nUSER 1\nFROM b AS two\nUSER 2\n"
+    assert dockerfile.stage(text, "one") == dockerfile.Stage((), {"User": "1"}, "a")
+    assert dockerfile.stage(text) == dockerfile.Stage((), {"User": "2"}, "b")
 
 
 @pytest.mark.parametrize(
@@ -62,10 +89,16 @@ def test_what_is_understood(lines: str, stage: dockerfile.Stage) -> None:
 )
 def test_what_is_not_understood_is_refused_and_named(line: str) -> None:
     with pytest.raises(dockerfile.DockerfileError, match=re.escape(line)):
-        dockerfile.last_stage(f"FROM scratch\nUSER 1\n{line}\n")
+        dockerfile.stage(f"FROM scratch\nUSER 1\n{line}\n")
 
 
-@pytest.mark.parametrize("text", ["", "USER 1\n", "FROM scratch\nFROM busybox\n", "FROM scratch AS x\n"])
-def test_another_base_is_refused(text: str) -> None:
-    with pytest.raises(dockerfile.DockerfileError, match="scratch"):
-        dockerfile.last_stage(text)
+@pytest.mark.parametrize("line", ["FROM --platform=x base", "FROM a b", "FROM a AS b c"])
+def test_another_form_of_from_is_refused(line: str) -> None:
+    with pytest.raises(dockerfile.DockerfileError, match="not understood"):
+        dockerfile.stage(f"{line}\n")
+
+
+@pytest.mark.parametrize(("text", "name"), [("", ""), ("USER 1\n", ""), ("FROM a AS b\n", "c"), ("FROM b\n", "b")])
+def test_a_stage_that_is_not_there_is_told(text: str, name: str) -> None:
+    with pytest.raises(dockerfile.DockerfileError):
+        dockerfile.stage(text, name)

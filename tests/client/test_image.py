@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dev import client, image
+from dev import agent, client, image
 from glowplug.manifests import recipe
 from glowplug.manifests.writing import plain
 from lab import cluster
@@ -21,14 +21,21 @@ from tests.parts import requires
 
 # "kube" for Go, which builds both.
 pytestmark = [pytest.mark.slow, requires("kube")]
-_NAME = "registry.example/glowplug:test"
+_NAME = "registry.example/glowplug-client:test"
+_WHOLE = "registry.example/glowplug:test"
 _ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine]
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For both kinds of machine."""
-    return image.build(tmp_path_factory.mktemp("image") / "image.tar", name=_NAME)
+    """The small one, for both kinds of machine."""
+    return image.build(tmp_path_factory.mktemp("image") / "client.tar", stage=image.CLIENT, name=_NAME)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The one for everything, on this machine's Python."""
+    return image.build(tmp_path_factory.mktemp("image") / "image.tar", name=_WHOLE)
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +61,19 @@ def test_it_is_for_both_kinds_of_machine(built: Path) -> None:
 
 
 def test_the_same_sources_give_the_same_bytes(built: Path, tmp_path: Path) -> None:
-    again = image.build(tmp_path / "again.tar", name=_NAME)
+    again = image.build(tmp_path / "again.tar", stage=image.CLIENT, name=_NAME)
     assert again.read_bytes() == built.read_bytes()
+
+
+def test_of_the_whole_image_too(whole: Path, tmp_path: Path) -> None:
+    again = image.build(tmp_path / "again.tar", name=_WHOLE)
+    assert again.read_bytes() == whole.read_bytes()
+
+
+def test_another_kind_of_machine_needs_docker_or_no_base(tmp_path: Path) -> None:
+    other = next(one for one in image.ARCHITECTURES if one != _ARCHITECTURE)
+    with pytest.raises(image.ImageError, match="--target client"):
+        image.build(tmp_path / "x.tar", architectures=(other,))
 
 
 def test_the_client_of_the_image_is_the_one_of_make_client(built: Path, tmp_path: Path) -> None:
@@ -73,7 +91,7 @@ def test_the_client_of_the_image_is_the_one_of_make_client(built: Path, tmp_path
 
 def test_the_stage_of_docker_has_all_that_it_needs(tmp_path: Path) -> None:
     """What its COPY lines bring, and nothing else of the checkout; wheels that were fetched are lent to it."""
-    for name in ("pyproject.toml", "requirements/dev.txt"):
+    for name in ("pyproject.toml", "requirements/dev.txt", "requirements/image.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(image.ROOT / name, tmp_path / name)
     for name in ("dev", "src"):
@@ -81,15 +99,14 @@ def test_the_stage_of_docker_has_all_that_it_needs(tmp_path: Path) -> None:
     client.fetch(client.Interpreter(11, "aarch64", "glibc"))
     (tmp_path / "build").mkdir()
     shutil.copytree(client.ROOT / "build" / "wheels", tmp_path / "build" / "wheels")
-    done = subprocess.run(
-        [sys.executable, "-m", "dev.client", "--machine", "arm64"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    for name in ("client", "agent"):
+        command = [sys.executable, "-m", f"dev.{name}", "--machine", "arm64"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
     assert (tmp_path / "build" / "client" / "glowplug" / "__main__.py").is_file()
+    compiled = [path.name for path in (tmp_path / "build" / "agent" / "lib").rglob("*.so")]
+    assert compiled
+    assert not any("x86_64" in name for name in compiled)
 
 
 # Shell and cp
@@ -246,6 +263,37 @@ def _status(argv: list[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+# As the agent's image
+
+
+@requires("root")
+def test_its_command_runs_by_any_user_on_a_read_only_root(whole: Path, tmp_path: Path) -> None:
+    _, (found,) = archives.read(whole)
+    found.unpack(tmp_path)
+    command = [agent.INSTALLED + "/bin/glowplug", "--version"]
+    run = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro {tmp_path} && exec chroot --userspec=65532:0 {tmp_path}"
+    status, out, err = _status(["unshare", "--mount", "sh", "-ec", f"{run} {' '.join(command)}"])
+    assert (status, err) == (0, "")
+    assert out.startswith("glowplug ")
+
+
+def test_everything_in_it_has_its_bytecode(whole: Path) -> None:
+    """Which a container with a read-only root could not keep."""
+    _, (found,) = archives.read(whole)
+    names = {member.name for member in found.members()}
+    packed = f"{agent.INSTALLED.lstrip('/')}/lib/"
+    sources = [name for name in names if name.startswith(packed) and name.endswith(".py")]
+    tag = sys.implementation.cache_tag
+    lacking = [path for path in map(Path, sources) if f"{path.parent}/__pycache__/{path.stem}.{tag}.pyc" not in names]
+    assert sources
+    assert lacking == []
+
+
+def test_it_holds_what_the_agent_puts_on_nodes(whole: Path, tmp_path: Path) -> None:
+    _, (found,) = archives.read(whole)
+    assert f"{agent.INSTALLED.lstrip('/')}/lib/glowplug.pyz" in {member.name for member in found.members()}
+
+
 @pytest.fixture
 def running() -> Iterator[cluster.Cluster]:
     with cluster.up(nodes=1) as one:
@@ -253,20 +301,25 @@ def running() -> Iterator[cluster.Cluster]:
 
 
 @requires("cluster")
-def test_a_real_pod_of_direct_mode_starts_its_command_with_the_client(built: Path, running: cluster.Cluster) -> None:
+def test_a_real_pod_of_direct_mode_starts_its_command_with_the_client(
+    built: Path, whole: Path, running: cluster.Cluster
+) -> None:
     """Imported by containerd, chosen by kubelet for this machine, run as no root, and started by a Python of another image."""
-    running.load_image(built)
-    warmed = recipe.direct(_NAME, recipe.Start())
-    pod = pods.pod(
-        "warmed",
-        warmed.command(["python3", "-c", "import os; print('engine is process', os.getpid())"]),
-        securityContext={"runAsNonRoot": True, "runAsUser": 1000},
-    )
-    spec = pod["spec"]
-    spec["initContainers"] = [{**item, "imagePullPolicy": "Never"} for item in plain(warmed.init_containers)]
-    spec["volumes"] += plain(warmed.volumes)
-    spec["containers"][0]["volumeMounts"] += plain(warmed.mounts)
-    out = running.run(pod)
-    assert "engine is process 1" in out
-    assert "no_client" not in out
-    assert "no client" not in out
+    for archive, name in ((built, _NAME), (whole, _WHOLE)):
+        running.load_image(archive)
+        warmed = recipe.direct(name, recipe.Start())
+        pod = pods.pod(
+            f"warmed-{archive.stem}",
+            warmed.command(["python3", "-c", "import os; print('engine is process', os.getpid())"]),
+            securityContext={"runAsNonRoot": True, "runAsUser": 1000},
+        )
+        spec = pod["spec"]
+        spec["initContainers"] = [{**item, "imagePullPolicy": "Never"} for item in plain(warmed.init_containers)]
+        spec["volumes"] += plain(warmed.volumes)
+        spec["containers"][0]["volumeMounts"] += plain(warmed.mounts)
+        out = running.run(pod)
+        assert "engine is process 1" in out
+        assert "no_client" not in out
+        assert "no client" not in out
+    told = running.run(pods.pod("told", ["glowplug", "--version"], image=_WHOLE))
+    assert told.startswith("glowplug ")

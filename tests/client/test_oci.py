@@ -69,6 +69,26 @@ def test_several_machines_share_one_name(root: Path, tmp_path: Path) -> None:
     assert [(image.architecture, image.config) for image in images] == [("amd64", config), ("arm64", config)]
 
 
+def test_layers_of_a_base_lie_below(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "low").mkdir()
+    (tmp_path / "low" / "text").write_text("below")
+    (tmp_path / "low" / "only").write_text("below")
+    oci.write(tmp_path / "base.tar", "base:1", [oci.Image("amd64", tmp_path / "low", {"User": "0"})])
+    oci.write(tmp_path / "x.tar", "tool:1", [oci.Image("amd64", root, {"User": "1"}, tmp_path / "base.tar")])
+    annotations, (image,) = archives.read(tmp_path / "x.tar")
+    assert annotations["io.containerd.image.name"] == "docker.io/library/tool:1"
+    assert image.config == {"User": "1"}
+    image.unpack(tmp_path / "again")
+    assert [(tmp_path / "again" / name).read_text() for name in ("text", "only")] == ["words", "below"]
+
+
+def test_a_base_for_another_machine_is_refused(root: Path, tmp_path: Path) -> None:
+    oci.write(tmp_path / "base.tar", "base:1", [oci.Image("arm64", root, {})])
+    with pytest.raises(oci.BaseError, match="arm64"):
+        oci.write(tmp_path / "x.tar", "tool:1", [oci.Image("amd64", root, {}, tmp_path / "base.tar")])
+    assert not (tmp_path / "x.tar").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "full"),
     [

@@ -38,3 +38,13 @@ def test_what_is_declared_is_locked(wanted: Requirement) -> None:
     assert versions, f"run `make lock`: {wanted.name} is not locked"
     for version in versions:
         assert wanted.specifier.contains(str(version).removeprefix("=="), prereleases=True), "run `make lock`"
+
+
+def test_the_image_has_the_versions_that_the_tests_ran_with() -> None:
+    pinned = {line.split(" ")[0] for line in _logical_lines("requirements/dev.txt")}
+    found = {line.split(" ")[0] for line in _logical_lines("requirements/image.txt")}
+    assert found - pinned == set(), "run `make lock`"
+    names = {canonicalize_name(line.partition("==")[0]) for line in found}
+    extras = PROJECT["project"]["optional-dependencies"]
+    wanted = [*PROJECT["project"]["dependencies"], *extras["agent"], *extras["sign"]]
+    assert {canonicalize_name(Requirement(line).name) for line in wanted} - names == set(), "run `make lock`"
