@@ -41,6 +41,16 @@ class Client:
         self._page = page
         self.default_namespace = default_namespace
 
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; nothing can be asked then."""
+        self._link.close()
+
     def node(self, name: str) -> Object:
         """One node."""
         return self._get("nodes", name)

@@ -13,6 +13,7 @@ import contextlib
 import json
 import socket
 import ssl
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
@@ -45,6 +46,12 @@ class Link:
         self._seconds = seconds
         self._extensions = {"sni_hostname": server_name} if server_name else {}
         self._clock = clock
+        # Who forgets to close leaves no sockets behind.
+        weakref.finalize(self, http.close).atexit = False
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._http.close()
 
     def ask(self, question: Question) -> dict[str, Any]:
         """The JSON object that answers. Raises as `kube/contract.py` says, and answers.ExpiredError."""
