@@ -8,12 +8,11 @@ cards. Too many candidates cost a listing each; one too few costs its pods their
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.catalog.gpus import meanings
 from glowplug.catalog.instances import instances
-from glowplug.fingerprint.hardware import from_proc
+from glowplug.fingerprint import hardware
 from glowplug.host import cpu
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from glowplug.kube.contract import Object
 
-_DRIVER: Final = Path("/proc/driver/nvidia/gpus")
 _PRODUCT: Final = re.compile(r"nvidia\.com/(?:gpu|mig-[\w.-]+)\.product", re.ASCII)
 _MEMORY: Final = "nvidia.com/gpu.memory"
 _EC2: Final = ("karpenter.k8s.aws/instance-gpu-", "eks.amazonaws.com/instance-gpu-")
@@ -37,7 +35,7 @@ _DASHED: Final = re.compile(r"\b([APV]\d{2,3}) (SXM\d|PCIE)(?: (\d+GB))?")
 
 def on_this_node() -> tuple[str, ...]:
     """The names of the cards that the kernel's driver has found, () without a driver or without its files."""
-    return tuple(dict.fromkeys(card.name for card in from_proc(_DRIVER) if card.name))
+    return tuple(dict.fromkeys(card.name for card in hardware.from_proc(hardware.PROC) if card.name))
 
 
 def gpus(

@@ -20,7 +20,8 @@ from glowplug.host.nvml import Gpu
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_PROC: Final = Path("/proc/driver/nvidia/gpus")
+PROC: Final = Path("/proc/driver/nvidia/gpus")
+"""One directory for each card that the kernel driver has found."""
 _AMD: Final = Path("/dev/kfd")
 
 
@@ -67,7 +68,7 @@ def _gpus() -> tuple[Sequence[Gpu], str]:
     found = nvml.gpus()
     if found is not None:
         return found, "observed:nvml"
-    return from_proc(_PROC), f"observed:{_PROC}"
+    return from_proc(PROC), f"observed:{PROC}"
 
 
 def from_proc(directory: Path) -> Sequence[Gpu]:

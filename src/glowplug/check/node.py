@@ -1,0 +1,254 @@
+"""Whether a node is one on which artifacts are quickly at hand: disk under the agent's directory, space, GPU, driver, store.
+
+`look` is all that touches the machine, and reads only; `checks` says what it means. Thresholds are kubelet's own: below them it
+evicts pods and collects images, whatever the cache does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from glowplug.check.results import Check
+from glowplug.core import units
+from glowplug.fingerprint import hardware
+from glowplug.host import blocks, cpu, driver, nvml, space
+from glowplug.nodestore import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from glowplug.host.blocks import Backing, Disk
+    from glowplug.host.space import Space
+
+_LEAST_BYTES: Final = 10**9
+_FEW_BYTES: Final = 10 * 10**9
+_FEW_SHARE: Final = 0.15
+_FEW_INODES: Final = 0.05
+_KEY: Final = re.compile(r"[0-9a-f]{64}")
+_REFLINKS: Final = frozenset({"xfs", "btrfs", "bcachefs"})
+_MAKE_RAID: Final = (
+    "Karpenter and EKS Auto Mode: EC2NodeClass `instanceStorePolicy: RAID0` (glowplug render nodepool); managed node groups: "
+    "NodeConfig `instance.localStorage.strategy: RAID0` (glowplug render nodegroup)"
+)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What lies in the node store for one trust domain."""
+
+    name: str
+    ready: bool
+    keys: int
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a machine says of itself. `others` are the other places where a node image may mount an instance store.
+
+    `stores`: the instance store disks it has, mounted or not. `cards`: GPUs by name, () for none seen; `devices` NVIDIA's on the
+    bus, None where it cannot be seen. `domains` is None without a node store at the root.
+    """
+
+    root: str
+    exists: bool
+    backing: Backing
+    others: Mapping[str, Backing] = field(default_factory=dict)
+    stores: tuple[Disk, ...] = ()
+    space: Space | None = None
+    cards: tuple[str, ...] = ()
+    devices: int | None = None
+    driver: str = ""
+    processor: str = ""
+    domains: tuple[Domain, ...] | None = None
+
+
+def look(root: Path, others: Sequence[Path] = ()) -> Seen:
+    """This machine. Reads only, raises nothing."""
+    found = nvml.gpus()
+    cards = [card.name for card in (found or hardware.from_proc(hardware.PROC)) if card.name]
+    room: Space | None = None
+    with contextlib.suppress(OSError):
+        room = space.free(str(root))
+    return Seen(
+        root=str(root),
+        exists=_is_there(root),
+        backing=blocks.of(str(root)),
+        others={str(path): blocks.of(str(path)) for path in others},
+        stores=blocks.instance_stores(),
+        space=room,
+        cards=tuple(cards),
+        devices=driver.devices(),
+        driver=driver.version(),
+        processor=cpu.here(),
+        domains=_domains(root),
+    )
+
+
+def checks(seen: Seen) -> tuple[Check, ...]:
+    """All answers, the disk's first."""
+    return (_nvme(seen), *_file_system(seen), *_space(seen), _gpu(seen), _driver(seen), *_store(seen))
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _domains(root: Path) -> tuple[Domain, ...] | None:
+    try:
+        names = sorted(item.name for item in layout.stores(root).iterdir() if layout.is_domain(item.name))
+    except OSError:
+        return None
+    return tuple(_domain(root, name) for name in names)
+
+
+def _domain(root: Path, name: str) -> Domain:
+    folder = layout.store(root, name)
+    keys = 0
+    with contextlib.suppress(OSError):
+        keys = sum(_KEY.fullmatch(item.name) is not None for item in folder.iterdir())
+    return Domain(name, (folder / layout.READY).exists(), keys)
+
+
+def _nvme(seen: Seen) -> Check:
+    below = seen.backing
+    evidence: dict[str, Any] = {
+        "root": seen.root,
+        "exists": seen.exists,
+        "mount": below.mount.point if below.mount else None,
+        "device": below.device or None,
+        "level": below.level or None,
+        "disks": [{"name": disk.name, "model": disk.model} for disk in below.disks],
+        "instance_stores": [disk.name for disk in seen.stores],
+    }
+    if below.nvme:
+        return Check("nvme", "pass", f"{seen.root} lies on NVMe of this machine: {_made_of(below)}", "", evidence)
+    said = (
+        f"{seen.root}: {below.why}" if below.why else f"{seen.root} lies on {_made_of(below)}, not on an instance store"
+    )
+    elsewhere = next((path for path, other in seen.others.items() if other.nvme), "")
+    if elsewhere:
+        return Check(
+            "nvme", "fail", said, f"--root {elsewhere} is on NVMe: give the agent and its pods that path", evidence
+        )
+    if seen.stores:
+        said = f"{said}; this machine has {len(seen.stores)} instance store disks that it does not use for it"
+        return Check("nvme", "fail", said, _MAKE_RAID, evidence)
+    if below.why:
+        hint = "look from the node itself, or from the agent's pod: kubectl -n glowplug-system exec POD -- glowplug check node"
+        return Check("nvme", "unknown", said, hint, evidence)
+    hint = (
+        "it works, at that disk's speed; instance types with a `d` in their name, and p and g6e, have instance stores"
+    )
+    return Check("nvme", "warn", said, hint, evidence)
+
+
+def _made_of(below: Backing) -> str:
+    models = [disk.model or f"{disk.name}, a disk without a model" for disk in below.disks]
+    counted = " and ".join(
+        f"{models.count(one)} × {one}" if models.count(one) > 1 else one for one in dict.fromkeys(models)
+    )
+    return f"{below.device} ({below.level}: {counted})" if below.level else f"{below.device} ({counted})"
+
+
+def _file_system(seen: Seen) -> Iterator[Check]:
+    mount = seen.backing.mount
+    if mount is None or mount.kind == "overlay":
+        return
+    evidence = {"kind": mount.kind, "read_only": mount.read_only}
+    if mount.read_only:
+        yield Check(
+            "file-system", "fail", f"{mount.point} is mounted read-only", "mount it writable for the agent", evidence
+        )
+    elif mount.network:
+        said = f"{mount.point} is {mount.kind}, shared with other machines: files tear there"
+        yield Check("file-system", "fail", said, "give the agent a disk of the node", evidence)
+    elif mount.memory:
+        said = f"{mount.point} is {mount.kind}: what is kept there takes the node's memory"
+        yield Check("file-system", "warn", said, "give the agent a disk of the node", evidence)
+    else:
+        how = (
+            "copies share blocks where the file system was made with reflinks"
+            if mount.kind in _REFLINKS
+            else "copies are bytes"
+        )
+        yield Check("file-system", "pass", f"{mount.point} is {mount.kind}: {how}", "", evidence)
+
+
+def _space(seen: Seen) -> Iterator[Check]:
+    room = seen.space
+    if room is None:
+        yield Check("space", "unknown", f"how much may be written to {seen.root} cannot be seen")
+        return
+    said = f"{units.format_size(room.bytes)} of {units.format_size(room.total_bytes)} are free"
+    evidence: dict[str, Any] = {"free_bytes": room.bytes, "total_bytes": room.total_bytes}
+    hint = "a larger instance store, or fewer keys: `glowplug agent --max-bytes`"
+    if room.bytes < _LEAST_BYTES:
+        yield Check("space", "fail", f"{said}: no bundle fits", hint, evidence)
+    elif room.bytes < _FEW_BYTES or room.bytes < _FEW_SHARE * room.total_bytes:
+        yield Check("space", "warn", f"{said}: kubelet removes images, and soon pods", hint, evidence)
+    else:
+        yield Check("space", "pass", said, "", evidence)
+    if room.inodes is None or not room.total_inodes:
+        yield Check("inodes", "pass", "the file system does not count inodes", "", {"free": None})
+        return
+    evidence = {"free": room.inodes, "total": room.total_inodes}
+    said = f"{room.inodes:,} of {room.total_inodes:,} inodes are free"
+    few = room.inodes < _FEW_INODES * room.total_inodes
+    yield Check(
+        "inodes", "warn" if few else "pass", said, "remove small files: kubelet evicts pods" if few else "", evidence
+    )
+
+
+def _gpu(seen: Seen) -> Check:
+    kinds = list(dict.fromkeys(seen.cards))
+    evidence: dict[str, Any] = {"gpus": list(seen.cards), "devices": seen.devices, "processor": seen.processor}
+    if len(kinds) > 1:
+        said = f"GPUs of several kinds: {', '.join(kinds)}; a start that sees more than one has no key"
+        return Check("gpu", "warn", said, "give each pod GPUs of one kind (MIG parts of one size)", evidence)
+    if kinds:
+        return Check("gpu", "pass", f"{len(seen.cards)} × {kinds[0]}", "", evidence)
+    if seen.devices:
+        said = f"{seen.devices} GPUs of NVIDIA are on the bus, and none has a name"
+        return Check("gpu", "fail", said, "see `driver`", evidence)
+    if seen.devices is None:
+        return Check("gpu", "unknown", "no GPU is seen from here, and the bus is not either", "", evidence)
+    return Check("gpu", "pass", f"no GPU of NVIDIA; starts compile for the processor, {seen.processor}", "", evidence)
+
+
+def _driver(seen: Seen) -> Check:
+    evidence = {"version": seen.driver or None}
+    if seen.driver:
+        return Check("driver", "pass", f"NVIDIA's driver {seen.driver}", "", evidence)
+    if seen.devices or seen.cards:
+        hint = (
+            "use an accelerated image (AL2023 NVIDIA, Bottlerocket nvidia), or install the driver by the GPU operator"
+        )
+        return Check("driver", "fail", "NVIDIA's driver is not loaded", hint, evidence)
+    if seen.devices is None:
+        return Check("driver", "unknown", "no driver of NVIDIA's is seen from here", "", evidence)
+    return Check("driver", "pass", "no driver is needed", "", evidence)
+
+
+def _store(seen: Seen) -> Iterator[Check]:
+    if seen.domains is None:
+        hint = "glowplug render agent | kubectl apply -f -"
+        yield Check("store", "unknown", f"{seen.root} holds no node store: no agent has worked there yet", hint)
+        return
+    for one in seen.domains:
+        evidence = {"domain": one.name, "ready": one.ready, "keys": one.keys}
+        if one.ready:
+            yield Check(
+                f"store:{one.name}", "pass", f"domain {one.name!r} is ready, with {one.keys} keys", "", evidence
+            )
+        else:
+            said = f"domain {one.name!r} is not ready: its pods wait for the agent, 15 s at most"
+            yield Check(
+                f"store:{one.name}", "warn", said, "kubectl -n glowplug-system logs ds/glowplug-agent", evidence
+            )

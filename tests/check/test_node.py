@@ -1,0 +1,190 @@
+"""What a node says of itself → what that means for its pods."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glowplug.check.node import Domain, Seen, checks, look
+from glowplug.check.results import Check
+from glowplug.host import blocks, driver
+from glowplug.host.blocks import Backing
+from glowplug.host.mounts import Mount
+from glowplug.host.space import Space
+from glowplug.nodestore import layout
+from tests.host.disks import STORE, Machine, al2023, bottlerocket
+
+GB = 10**9
+AL2023 = "/mnt/k8s-disks/0/glowplug"
+BOTTLEROCKET = "/mnt/.ephemeral/glowplug"
+ROOM = Space(3000 * GB, 9_000_000, 3800 * GB, 10_000_000)
+H100 = ("NVIDIA H100 80GB HBM3",) * 8
+
+
+def seen(machine: Machine, root: str = AL2023, other: str = BOTTLEROCKET, **more: Any) -> Seen:
+    def below(path: str) -> Backing:
+        return blocks.of(path, sys=machine.sys, mountinfo=machine.mountinfo)
+
+    known: dict[str, Any] = {
+        "space": ROOM,
+        "cards": H100,
+        "devices": 8,
+        "driver": "580.126.20",
+        "domains": (Domain("team-a", ready=True, keys=3),),
+    }
+    stores = blocks.instance_stores(sys=machine.sys)
+    return Seen(root, True, below(root), {other: below(other)}, stores, **{**known, **more})
+
+
+def answers(node: Seen) -> dict[str, Check]:
+    found = checks(node)
+    assert len({check.name for check in found}) == len(found)
+    return {check.name: check for check in found}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def good(machine: Machine) -> Seen:
+    al2023(machine)
+    return seen(machine)
+
+
+def test_a_node_as_it_should_be(good: Seen) -> None:
+    found = answers(good)
+    assert list(found) == ["nvme", "file-system", "space", "inodes", "gpu", "driver", "store:team-a"]
+    assert {check.status for check in found.values()} == {"pass"}
+    assert found["nvme"].message == f"{AL2023} lies on NVMe of this machine: md127 (raid0: 2 × {STORE})"
+    assert found["nvme"].evidence["disks"] == [{"name": f"nvme{n}n1", "model": STORE} for n in (1, 2)]
+    assert found["gpu"].message == "8 × NVIDIA H100 80GB HBM3"
+
+
+def test_a_node_pool_without_an_instance_store_policy_leaves_its_disks_unused(machine: Machine) -> None:
+    al2023(machine, 0)
+    for name in ("nvme1n1", "nvme2n1"):
+        machine.disk(name, STORE)
+    nvme = answers(seen(machine))["nvme"]
+    assert nvme.status == "fail"
+    assert "has 2 instance store disks that it does not use" in nvme.message
+    assert "instanceStorePolicy: RAID0" in nvme.hint
+
+
+def test_the_other_image_s_path_is_named_where_that_one_is_on_nvme(machine: Machine) -> None:
+    bottlerocket(machine)
+    nvme = answers(seen(machine))["nvme"]
+    assert nvme.status == "fail"
+    assert nvme.hint.startswith(f"--root {BOTTLEROCKET} is on NVMe")
+
+
+def test_an_instance_without_an_instance_store_warns(machine: Machine) -> None:
+    al2023(machine, 0)
+    assert answers(seen(machine))["nvme"].status == "warn"
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "read_only"), [("tmpfs", "warn", False), ("nfs4", "fail", False), ("xfs", "fail", True)]
+)
+def test_file_systems_that_are_no_place_for_a_cache(good: Seen, kind: str, status: str, read_only: bool) -> None:
+    mount = Mount("/mnt/k8s-disks/0", kind, "x", "0:50", read_only)
+    assert answers(replace(good, backing=Backing(mount, why="w")))["file-system"].status == status
+
+
+def test_from_a_container_where_nothing_is_mounted_nothing_is_known(machine: Machine) -> None:
+    found = answers(seen(machine, domains=None))
+    assert found["nvme"].status == "unknown"
+    assert "file-system" not in found
+    assert found["store"].status == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("room", "space", "inodes"),
+    [
+        (Space(GB // 2, 9, 3800 * GB, 10), "fail", "pass"),
+        (Space(9 * GB, 9, 20 * GB, 10), "warn", "pass"),
+        (Space(300 * GB, 9, 3800 * GB, 10), "warn", "pass"),
+        (Space(3000 * GB, 4, 3800 * GB, 100), "pass", "warn"),
+        (Space(3000 * GB, None, 3800 * GB, None), "pass", "pass"),
+        (None, "unknown", None),
+    ],
+)
+def test_room(good: Seen, room: Space | None, space: str, inodes: str | None) -> None:
+    found = answers(replace(good, space=room))
+    assert found["space"].status == space
+    assert (found["inodes"].status if "inodes" in found else None) == inodes
+
+
+@pytest.mark.parametrize(
+    ("cards", "devices", "version", "gpu", "drivers"),
+    [
+        (H100, 8, "580.126.20", "pass", "pass"),
+        (H100, None, "580.126.20", "pass", "pass"),
+        (("NVIDIA L4", "NVIDIA H200"), 2, "580.126.20", "warn", "pass"),
+        ((), 8, "", "fail", "fail"),
+        ((), 0, "", "pass", "pass"),
+        ((), None, "", "unknown", "unknown"),
+    ],
+)
+def test_gpus_and_driver(
+    good: Seen, cards: tuple[str, ...], devices: int | None, version: str, gpu: str, drivers: str
+) -> None:
+    found = answers(replace(good, cards=cards, devices=devices, driver=version))
+    assert (found["gpu"].status, found["driver"].status) == (gpu, drivers)
+
+
+def test_a_domain_that_is_not_ready_warns(good: Seen) -> None:
+    found = answers(replace(good, domains=(Domain("team-a", True, 3), Domain("team-b", False, 0))))
+    assert (found["store:team-a"].status, found["store:team-b"].status) == ("pass", "warn")
+
+
+def test_a_node_store_is_looked_at_and_nothing_is_written(tmp_path: Path) -> None:
+    store = layout.store(tmp_path, "team-a")
+    (store / ("0" * 64)).mkdir(parents=True)
+    (store / ".gone-1").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    assert look(tmp_path).domains == (Domain("team-a", ready=False, keys=1),)
+    (store / layout.READY).touch()
+    assert look(tmp_path).domains == (Domain("team-a", ready=True, keys=1),)
+    (store / layout.READY).unlink()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_this_machine_has_an_answer_to_everything(tmp_path: Path) -> None:
+    found = answers(look(tmp_path / "not" / "there", [tmp_path]))
+    assert {"nvme", "space", "inodes", "gpu", "driver", "store"} <= set(found)
+    assert not (tmp_path / "not").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        (
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2 14:37:44 UTC 2024\nGCC version: 11.4.0",
+            "470.256.02",
+        ),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.126.20  Release Build  (root)\n", "580.126.20"),
+        ("", ""),
+    ],
+)
+def test_the_driver_s_version(tmp_path: Path, text: str, version: str) -> None:
+    (tmp_path / "version").write_text(text)
+    assert driver.version(tmp_path / "version", tmp_path) == version
+    module = tmp_path / "module" / "nvidia"
+    module.mkdir(parents=True)
+    (module / "version").write_text("590.48.01\n")
+    assert driver.version(tmp_path / "version", tmp_path) == "590.48.01"
+
+
+def test_gpus_on_the_bus(tmp_path: Path) -> None:
+    assert driver.devices(tmp_path) is None
+    for name, vendor, kind in (("a", "0x10de", "0x030200"), ("b", "0x10de", "0x040300"), ("c", "0x1d0f", "0x030000")):
+        device = tmp_path / "bus" / "pci" / "devices" / name
+        device.mkdir(parents=True)
+        (device / "vendor").write_text(f"{vendor}\n")
+        (device / "class").write_text(f"{kind}\n")
+    assert driver.devices(tmp_path) == 1
