@@ -9,17 +9,27 @@ Any Python 3.6 has to be able to read this file, also where nothing else here wo
 """
 
 import os
-import signal
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 _OLDEST = (3, 9)
 _NOT_FOUND, _NOT_EXECUTABLE, _USAGE = 127, 126, 125
+_WHOLE = 42
+"""The answer to `--probe`: nothing that a file which is cut off, empty or another one altogether would end with."""
+_LONGEST_LINE = 128
 _COMMANDS = ("run", "fingerprint", "cache", "--version")
 
 
 def main() -> "None":
     """Run the words after the program's name; returns only where a command answered."""
     words, environ = sys.argv[1:], _own_environ()
+    if words == ["--probe"]:
+        os._exit(_WHOLE if _is_whole() else _USAGE)
     if not _is_exec(words, environ):
         sys.exit(_answer(words))
     if environ.get("GLOWPLUG_DISABLE") != "1":
@@ -74,6 +84,7 @@ def _find_packages() -> "bool":
     place = sys.path[0]
     table = os.path.join(place, "wheels.json")
     if not os.path.isfile(table):
+        _prefer_bytecode(place)
         return False
     import json
 
@@ -84,6 +95,75 @@ def _find_packages() -> "bool":
     # In front of everything: another version of these packages in the engine's environment is the engine's.
     sys.path[:1] = [os.path.join(place, name) for name in ("lib", *folders)]
     return True
+
+
+def _prefer_bytecode(place: "str") -> "None":
+    """What the archive has compiled for this very Python before its sources; where there is nothing of the kind, the sources."""
+    import marshal
+    import zlib
+    from importlib.util import MAGIC_NUMBER
+    from zipimport import zipimporter
+
+    name = f"{sys.implementation.cache_tag}-{MAGIC_NUMBER[:2].hex()}"
+    try:
+        archive = zipimporter(place)
+        code = archive.get_data(os.path.join(place, "code", name))
+        modules = marshal.loads(zlib.decompress(code))  # noqa: S302 - of the file that this is a part of itself
+        modules["glowplug"]
+    except (ImportError, OSError, ValueError, EOFError, TypeError, LookupError, zlib.error):
+        return
+    sys.meta_path.insert(0, _Bytecode(place, modules, archive.get_data))
+
+
+class _Bytecode:
+    """Finds and loads modules that are compiled already. `get_data` reads a file of the archive by its path."""
+
+    def __init__(
+        self, place: "str", modules: "dict[str, tuple[bool, bytes]]", get_data: "Callable[[str], bytes]"
+    ) -> "None":
+        self._place = place
+        self._modules = modules
+        self.get_data = get_data
+
+    def find_spec(
+        self, name: "str", path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
+        """As importlib asks every finder; None for what is not here."""
+        found = self._modules.get(name)
+        if found is None:
+            return None
+        from importlib.machinery import ModuleSpec
+
+        folder = os.path.join(self._place, *name.split("."))
+        file = os.path.join(folder, "__init__.py") if found[0] else f"{folder}.py"
+        spec = ModuleSpec(name, self, origin=file, is_package=found[0])  # type: ignore[arg-type, unused-ignore]
+        spec.has_location = True
+        if found[0]:
+            spec.submodule_search_locations = [folder]
+        return spec
+
+    def create_module(self, spec: "ModuleSpec") -> "ModuleType | None":
+        """A plain module."""
+        return None
+
+    def exec_module(self, module: "ModuleType") -> "None":
+        """Run its code."""
+        import marshal
+
+        code = marshal.loads(self._modules[module.__name__][1])  # noqa: S302 - as above
+        exec(code, module.__dict__)  # noqa: S102 - it is what importing is
+
+
+def _is_whole() -> "bool":
+    """Whether this archive is what was written: the second line of it is the sum of all that follows. Of a folder: yes."""
+    if not os.path.isfile(sys.path[0]):
+        return True
+    import zlib
+
+    with open(sys.path[0], "rb") as file:
+        file.readline(_LONGEST_LINE)
+        said = file.readline(_LONGEST_LINE)
+        return said == b"#%08x\n" % zlib.crc32(file.read())
 
 
 def _interpreter() -> "str":
@@ -113,6 +193,9 @@ def _command(words: "list[str]") -> "list[str]":
 
 def _become(command: "list[str]", environ: "dict[str, str]") -> "None":
     """The command as it would have started without us: signals that Python ignores for itself are as they were."""
+    import importlib
+
+    signal = importlib.import_module("_signal")  # what `signal` wraps: that makes enumerations of everything first
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:

@@ -6,20 +6,24 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import zipfile
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from dev import pyz
+from dev import pythons, pyz
 from glowplug.manifests import recipe
 from tests.client.interpreters import python
-from tests.client.starting import ENVIRONMENT, SHOWS, start
+from tests.client.starting import ENVIRONMENT, SHOWS, Started, start
 
 _PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 _TOO_OLD = ("3.6", "3.7", "3.8")
 _SHELL = ["sh", "-c", SHOWS, "engine", "two words", ""]
-_LARGEST = 400_000
+_LARGEST = 2_000_000
+_CODE = f"{pyz.CODE}/"
 
 
 def _exec(archive: Path, *command: str, interpreter: str = "3.11") -> list[str]:
@@ -29,7 +33,7 @@ def _exec(archive: Path, *command: str, interpreter: str = "3.11") -> list[str]:
 def test_it_holds_the_packages_below_the_line_and_no_other(archive: Path) -> None:
     below = {name.removeprefix("glowplug.") for name in pyz.kernel()}
     with zipfile.ZipFile(archive) as opened:
-        names = opened.namelist()
+        names = [name for name in opened.namelist() if not name.startswith(_CODE)]
     assert {name.split("/")[1] for name in names if name.count("/") > 1} == below
     assert {name for name in names if name.count("/") < 2} == {"__main__.py", "glowplug/__init__.py"}
     assert not [name for name in names if "__pycache__" in name]
@@ -44,6 +48,13 @@ def test_every_table_that_its_modules_read_is_in_it(archive: Path) -> None:
     with zipfile.ZipFile(archive) as opened:
         assert wanted
         assert wanted <= set(opened.namelist())
+
+
+def test_it_has_bytecode_for_each_python_of_this_machine(archive: Path) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        names = [name.removeprefix(_CODE) for name in opened.namelist() if name.startswith(_CODE)]
+    assert names == list(pythons.find())
+    assert f"cpython-3{sys.version_info.minor}-" in " ".join(names)
 
 
 def test_it_is_small(archive: Path) -> None:
@@ -99,6 +110,27 @@ def test_its_process_is_the_commands(archive: Path) -> None:
     assert started.out == f"{started.pid}\n"
 
 
+@pytest.mark.parametrize("version", _PYTHONS)
+@pytest.mark.parametrize("gone", [".py", _CODE], ids=["bytecode alone", "sources alone"])
+def test_bytecode_or_sources_are_enough(archive: Path, tmp_path: Path, version: str, gone: str) -> None:
+    half = _rewritten(
+        archive, tmp_path / "half.pyz", without=lambda name: name != "__main__.py" and gone in name[-3:] + name[:5]
+    )
+    argv = [python(version), "-IS", str(half), "run", "--exec", "--engine", "torch", "--", *_SHELL]
+    started = start(argv, ENVIRONMENT | {"TMPDIR": str(tmp_path), "GLOWPLUG_CACHE_ROOT": str(tmp_path / "root")})
+    assert (started.status, started.out.splitlines()[0]) == (7, "engine|2|two words "), started.err
+    assert not [line for line in started.lines if "failed" in line or "Error" in line], started.err
+    assert (tmp_path / "root").is_dir(), "the launcher ran"
+
+
+@pytest.mark.parametrize("code", [b"", b"no such stream", zlib.compress(b"no such value"), zlib.compress(b"N")])
+def test_bytecode_that_cannot_be_read_is_as_good_as_none(archive: Path, tmp_path: Path, code: bytes) -> None:
+    broken = _rewritten(archive, tmp_path / "broken.pyz", {f"{_CODE}{name}": code for name in pythons.find()})
+    started = start(_exec(broken, "echo", "ran"))
+    assert started.out == "ran\n"
+    assert "engine_unknown" in started.err
+
+
 @pytest.mark.parametrize("version", _TOO_OLD)
 def test_a_python_that_is_too_old_is_told(archive: Path, version: str) -> None:
     started = start(_exec(archive, "true", interpreter=version))
@@ -132,7 +164,7 @@ _FAULTS = {
 
 @pytest.mark.parametrize("fault", _FAULTS.values(), ids=_FAULTS.keys())
 def test_whatever_the_launcher_does_the_command_starts(archive: Path, tmp_path: Path, fault: str) -> None:
-    broken = _rewritten(archive, tmp_path / "broken.pyz", {"glowplug/launch/main.py": fault.encode()})
+    broken = _of_sources(archive, tmp_path / "broken.pyz", {"glowplug/launch/main.py": fault.encode()})
     started = start(_exec(broken, *_SHELL))
     assert (started.status, started.out) == (7, start(_SHELL).out)
     assert "Traceback" not in started.err
@@ -141,7 +173,7 @@ def test_whatever_the_launcher_does_the_command_starts(archive: Path, tmp_path: 
 
 @pytest.mark.parametrize("name", ["glowplug/launch/main.py", "glowplug/core/errors.py", "glowplug/__init__.py"])
 def test_a_damaged_member_is_one_line(archive: Path, tmp_path: Path, name: str) -> None:
-    started = start(_exec(_rewritten(archive, tmp_path / "broken.pyz", {name: b"\0\xff"}), *_SHELL))
+    started = start(_exec(_of_sources(archive, tmp_path / "broken.pyz", {name: b"\0\xff"}), *_SHELL))
     assert (started.status, started.out) == (7, start(_SHELL).out)
     assert [line.startswith("glowplug: ") for line in started.lines] == [True]
 
@@ -169,18 +201,74 @@ def test_what_else_is_asked_of_it_is_refused_in_one_line(archive: Path) -> None:
 @pytest.mark.parametrize("present", [True, False])
 def test_the_words_of_a_pod_start_it(archive: Path, present: bool, tmp_path: Path) -> None:
     """As `render` and `inject` write them, with the archive and without."""
-    place = archive if present else tmp_path / "absent.pyz"
-    prefix = [word.replace(recipe.NODE_PROGRAM, str(place)) for word in recipe.node("/mnt/x", "default").prefix]
-    assert any(str(place) in word for word in prefix)
-    where = Path(python("3.11")).parent
-    started = start([*prefix, *_SHELL], ENVIRONMENT | {"PATH": f"{where}:{ENVIRONMENT['PATH']}"})
+    started = _in_pod(archive if present else tmp_path / "absent.pyz")
     assert (started.status, started.out.splitlines()[0]) == (7, "engine|2|two words ")
+    assert ("started as it is" in started.err) == present
 
 
-def _rewritten(archive: Path, target: Path, replaced: dict[str, bytes]) -> Path:
-    """The archive with other content in some members."""
+_HARMS: Mapping[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _data: b"",
+    "cut in the middle": lambda data: data[: len(data) // 2],
+    "cut at the end": lambda data: data[:-1],
+    "the head alone": lambda data: data[:40],
+    "zeros in the middle": lambda data: data[: len(data) // 2] + bytes(4096) + data[len(data) // 2 + 4096 :],
+    "one bit of bytecode": lambda data: _flipped(data, data.index(f"{_CODE}cpython-311".encode()) + 5000),
+    "one bit of a source": lambda data: _flipped(data, data.index(b"glowplug/launch/main.py") + 200),
+    "another sum": lambda data: data.replace(b"#", b"#0", 2)[: len(data)],
+    "something else": lambda _data: b"import os\nos._exit(0)\n",
+    "text": lambda _data: b"not found\n",
+}
+
+
+@pytest.mark.parametrize("harm", _HARMS.values(), ids=_HARMS.keys())
+def test_a_damaged_archive_is_as_good_as_none(archive: Path, tmp_path: Path, harm: Callable[[bytes], bytes]) -> None:
+    """Whatever is wrong with its bytes: the engine starts, and nobody says a word in its log."""
+    damaged = tmp_path / "damaged.pyz"
+    damaged.write_bytes(harm(archive.read_bytes()))
+    started = _in_pod(damaged)
+    assert (started.status, started.out.splitlines()[0], started.err) == (7, "engine|2|two words ", "")
+
+
+def test_the_probe_imports_nothing(archive: Path) -> None:
+    started = start([python("3.11"), "-IS", "-X", "importtime", str(archive), "--probe"])
+    assert (started.status, started.out) == (recipe.PROBED, "")
+    imported = {line.rpartition("|")[2].strip() for line in started.lines}
+    assert not [name for name in imported if "glowplug" in name or name in ("re", "json", "signal", "enum")]
+
+
+def test_without_a_python_the_engine_starts(archive: Path) -> None:
+    started = _in_pod(archive, path="/usr/sbin")
+    assert (started.status, started.out.splitlines()[0], started.err) == (7, "engine|2|two words ", "")
+
+
+def _in_pod(program: Path, path: str = "") -> Started:
+    """A pod's words with `program` in the place of the node's archive, and Python 3.11 as its `python3`."""
+    prefix = [word.replace(recipe.NODE_PROGRAM, str(program)) for word in recipe.node("/mnt/x", "default").prefix]
+    assert any(str(program) in word for word in prefix)
+    found = path or f"{Path(python('3.11')).parent}:{ENVIRONMENT['PATH']}"
+    words = ["/bin/sh", *prefix[1:], "/bin/sh", "-c", f"PATH={ENVIRONMENT['PATH']}; {SHOWS}", *_SHELL[3:]]
+    return start(words, ENVIRONMENT | {"PATH": found})
+
+
+def _flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def _rewritten(
+    archive: Path,
+    target: Path,
+    replaced: Mapping[str, bytes] = {},
+    without: Callable[[str], bool] = lambda _name: False,
+) -> Path:
+    """The archive with other content in some members, and without others."""
     with zipfile.ZipFile(archive) as source, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as written:
-        content = {name: source.read(name) for name in source.namelist()} | replaced
+        content = {name: source.read(name) for name in source.namelist()} | dict(replaced)
         for name, data in content.items():
-            written.writestr(name, data)
+            if not without(name):
+                written.writestr(name, data)
     return target
+
+
+def _of_sources(archive: Path, target: Path, replaced: Mapping[str, bytes]) -> Path:
+    """The same without bytecode, which goes before sources."""
+    return _rewritten(archive, target, replaced, lambda name: name.startswith(_CODE))

@@ -47,8 +47,12 @@ NO_CLIENT_STATUS: Final = 125
 
 _AL2023_NVME: Final = "/mnt/k8s-disks/0"
 _BOTTLEROCKET_NVME: Final = "/mnt/.ephemeral"
-# Tried, not looked up: `command -v` of bash also finds what cannot be executed. About 10 ms.
-_FOUND: Final = "[ -r {program} ] && python3 -IS -c '' >/dev/null 2>&1"
+# Tried, not looked up: `command -v` of bash also finds what cannot be executed. The client itself answers, with a status that no
+# accident has (Python runs an empty file and is content), so one that was cut off or damaged is as good as none. About 20 ms.
+# `-S`: nothing of an image's site-packages is needed, and whatever is installed there to run at each start stays out of it.
+_RUN: Final = "python3 -IS {program}"
+PROBED: Final = 42
+_FOUND: Final = f"[ -r {{program}} ] && {{{{ {_RUN} --probe >/dev/null 2>&1; [ $? = {PROBED} ]; }}}}"
 
 
 @dataclass(frozen=True)
@@ -250,16 +254,16 @@ def unprivileged() -> dict[str, Any]:
 
 
 def _launcher(program: str) -> tuple[str, ...]:
-    found = _FOUND.format(program=program)
-    script = f'[ "$GLOWPLUG_DISABLE" != 1 ] && {found} && exec python3 -I {program} run --exec -- "$@"; exec "$@"'
+    found, run = _FOUND.format(program=program), _RUN.format(program=program)
+    script = f'[ "$GLOWPLUG_DISABLE" != 1 ] && {found} && exec {run} run --exec -- "$@"; exec "$@"'
     return ("sh", "-c", script, SHELL_NAME)
 
 
 def _baker(program: str) -> tuple[str, ...]:
-    found = _FOUND.format(program=program)
+    found, run = _FOUND.format(program=program), _RUN.format(program=program)
     refusal = (
         f"echo 'glowplug: no client or no python3 in this image: nothing can be baked' >&2; exit {NO_CLIENT_STATUS}"
     )
     # The tail is the launcher's, by which others see through to the engine's own command.
-    script = f'{{ {found}; }} || {{ {refusal}; }}; set -- python3 -I {program} run --exit-when-ready -- "$@"; exec "$@"'
+    script = f'{{ {found}; }} || {{ {refusal}; }}; set -- {run} run --exit-when-ready -- "$@"; exec "$@"'
     return ("sh", "-c", script, SHELL_NAME)
