@@ -71,6 +71,8 @@ _WHAT: Final = frozenset(
     ]
 )
 _TAINT: Final = frozenset(("removed", "absent", "put_back", "failed", "unregistered", "kept"))
+_MEANT: Final = frozenset(("observe", "read_only", "no_store", "publish_off"))
+"""Why nothing is published that somebody wanted so: no event says it at each start."""
 _MOST_BYTES: Final = 1 << 50
 _DIGITS: Final = 12
 
@@ -147,7 +149,7 @@ class Voice:
         if outcome is PublishOutcome.PUBLISHED:
             text = f"{_parts(len(result.parts))}, {units.format_size(result.bytes)}, under the key {key[:_DIGITS]}"
             self._about_pod(pod, events.PUBLISHED, f"published {text}", key + "".join(result.parts))
-        elif outcome in (PublishOutcome.SKIPPED, PublishOutcome.FAILED):
+        elif outcome is not PublishOutcome.UNCHANGED and reason not in _MEANT:
             text = f"not published under the key {key[:_DIGITS]}: {explained(reason)}"
             self._about_pod(pod, events.UNPUBLISHED, text, f"{key} {bounding.word(reason)}")
 

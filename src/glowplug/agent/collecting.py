@@ -1,0 +1,474 @@
+"""What pods leave in their outboxes: compared with what the API says of them, published once, told, removed.
+
+A round looks at every outbox; those in which nothing has changed cost a listing. All are told before anything is published, and
+pods take turns with a time of their own, so that what one of them leaves there can neither stop nor hold up the others: whatever
+goes wrong about one outbox is told, and the next one follows.
+
+- What is not believed is told once and removed. What is published is removed. What cannot be published *now* (no store, no rights)
+  stays and is tried again, more and more rarely, for `Bounds.age_seconds` and within `Bounds.node_bytes`; then the oldest goes,
+  told. A store that does not answer is not asked by each pod in turn.
+- The order is publish, then remove: an agent that is killed in between finds the store unchanged next time.
+- Outboxes of pods that are gone are emptied when nothing waits in them; those of UIDs that the API never spoke of, after a grace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from glowplug.agent import arrivals, claims, offering, sweeping
+from glowplug.agent.arrivals import Archive
+from glowplug.agent.offering import Offering, RefusedError
+from glowplug.agent.reporting import Reporting
+from glowplug.cache import publish as publishing
+from glowplug.cache.format import Rejection
+from glowplug.core.clock import SYSTEM, iso
+from glowplug.core.documents.start import PublishOutcome, PublishResult
+from glowplug.core.errors import GlowplugError, NotFoundError
+from glowplug.core.faults import reason_of
+from glowplug.manifests import podspec
+from glowplug.nodestore import layout
+from glowplug.nodestore.inbox import Caps, Inbox
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Sequence
+
+    from glowplug.agent.arrivals import Arrival
+    from glowplug.agent.claims import Refusal
+    from glowplug.agent.pods import Pod
+    from glowplug.agent.reporting import Keys
+    from glowplug.agent.settings import Settings
+    from glowplug.agent.sweeping import Lying
+    from glowplug.agent.telling import Telling
+    from glowplug.core.clock import Clock, Deadline
+    from glowplug.core.documents.node import OutboxPart
+    from glowplug.core.documents.start import Start
+    from glowplug.store.contract import Store
+
+Judge: TypeAlias = "Callable[[OutboxPart, Pod, Settings, Sequence[str]], Refusal | None]"
+"""Whether a pod may publish what it says it compiled (`claims.judge`)."""
+
+_FIRST_WAIT: Final = 15.0
+_LONGEST_WAIT: Final = 600.0
+CAPS: Final = Caps(document_bytes=1 << 19, starts=16)
+"""Parsed, a document may take twenty times its bytes of memory."""
+_ASK_AGAIN_SECONDS: Final = 20.0
+_SEALING_SECONDS: Final = 1200.0
+"""A start that has not said by then what became of its publish says nothing more: its watcher has 900 seconds for it."""
+_LATER: Final = frozenset(
+    (
+        "store_unavailable",
+        "unavailable",
+        "access_denied",
+        "no_credentials",
+        "read_only_store",
+        "publish_off",
+        "deadline",
+        "throttled",
+        "no_space",
+        "disk",
+        "no_bucket",
+        "no_region",
+        "wrong_region",
+        "conflict",
+        "blob_missing",
+    )
+)
+"""Reasons that may be gone the next time; all others are for good."""
+_OF_THE_STORE: Final = frozenset(
+    (
+        "store_unavailable",
+        "unavailable",
+        "no_credentials",
+        "deadline",
+        "throttled",
+        "no_bucket",
+        "no_region",
+        "wrong_region",
+    )
+)
+"""Those that every other publish would meet, too."""
+
+
+class Known(Protocol):
+    """The pods of this node (`agent/watching.py`)."""
+
+    synced: threading.Event
+    """Set when all of them have been listed once."""
+
+    def get(self, uid: str) -> Pod | None:
+        """The pod of a UID, if only as one that is gone."""
+        ...
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much waits, and how long. Of one pod: what its own launcher keeps to (`nodestore.outbox.Caps`), and a little."""
+
+    pod_bytes: int = 9 * 2**30
+    node_bytes: int = 32 * 2**30
+    age_seconds: float = 86_400.0
+    unknown_seconds: float = 600.0
+    gone_seconds: float = 20.0
+    pod_turn_seconds: float = 900.0
+
+
+@dataclass
+class _Wait:
+    """When something is tried again."""
+
+    until: float = 0.0
+    pause: float = _FIRST_WAIT
+
+    def longer(self, now: float) -> None:
+        self.until = now + self.pause
+        self.pause = min(2 * self.pause, _LONGEST_WAIT)
+
+
+class Collector:
+    """See the module's text. `round` is called by one thread, again and again.
+
+    `store` opens the store and is called anew after a fault. `candidates` are the processors that the node's pods can have, ()
+    while that is not known: then everything waits.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        pods: Known,
+        store: Callable[[], Store],
+        candidates: Callable[[], Sequence[str]],
+        telling: Telling,
+        keys: Keys,
+        *,
+        judge: Judge = claims.judge,
+        clock: Clock = SYSTEM,
+        bounds: Bounds = Bounds(),
+        caps: Caps = CAPS,
+    ) -> None:
+        self._settings = settings
+        self._root = settings.root
+        self._pods = pods
+        self._open = store
+        self._candidates = candidates
+        self._telling = telling
+        self._keys = keys
+        self._judge = judge
+        self._clock = clock
+        self._bounds = bounds
+        self._caps = caps
+        self._reporting = Reporting(settings.root, telling, keys)
+        self._store: Store | None = None
+        self._found: tuple[str, ...] = ()
+        self._asked = float("-inf")
+        self._store_waits = _Wait()
+        self._waits: dict[tuple[str, str], _Wait] = {}
+        self._quiet: dict[str, frozenset[tuple[str, tuple[int, int]]]] = {}
+        self._remembered: dict[str, Pod] = {}
+        self._since: dict[tuple[str, str], float] = {}
+        self._refused: set[tuple[str, str, tuple[int, int]]] = set()
+        self._served: dict[str, float] = {}
+
+    def round(self, deadline: Deadline) -> None:
+        """Look at every outbox once. Raises nothing foreseeable; what the deadline leaves is for the next round."""
+        uids = Inbox(self._root, self._caps).pods()
+        self._forget(frozenset(uids))
+        for uid in uids:
+            self._guarded(uid, self._tell, deadline)
+        for uid in sorted(uids, key=lambda one: (self._served.get(one, 0.0), one)):
+            self._guarded(uid, self._turn, deadline)
+            self._served[uid] = self._clock.monotonic()
+        if not deadline.passed():
+            self._bound(uids, deadline)
+        try:
+            self._reporting.keep(frozenset(uids))
+        except OSError as error:
+            self._telling.failed("disk", error)
+
+    # --- one pod ----------------------------------------------------------------------------------------------------
+
+    def _guarded(self, uid: str, work: Callable[[str, Deadline], None], deadline: Deadline) -> None:
+        if deadline.passed():
+            return
+        try:
+            work(uid, deadline.at_most(self._bounds.pod_turn_seconds))
+        except Exception as error:  # noqa: BLE001 - one pod's outbox is not the others' fault
+            self._telling.failed("outbox", error)
+
+    def _tell(self, uid: str, deadline: Deadline) -> None:
+        """Keep an outbox in order, and tell the starts of its pod."""
+        pod = self._pod(uid)
+        if pod is None:
+            self._unknown(uid, deadline)
+            return
+        found = self._tidied(pod, deadline)
+        if pod.domain and _stamp(found) != self._quiet.get(uid):
+            self._reporting.tell(pod, Inbox(self._root, self._caps).starts(uid))
+
+    def _turn(self, uid: str, deadline: Deadline) -> None:
+        """Publish what there is, and clear what nobody needs."""
+        pod = self._pod(uid)
+        if pod is None:
+            return
+        found = self._lying(uid)
+        if pod.domain and _stamp(found) != self._quiet.get(uid):
+            self._quiet.pop(uid, None)
+            if self._read(pod, Inbox(self._root, self._caps), found, deadline):
+                return
+            left = _stamp(self._lying(uid))
+            if self._all_seen(found) and left <= _stamp(found):
+                self._quiet[uid] = left
+        if pod.gone and pod.domain and self._lasts("gone", uid) >= self._bounds.gone_seconds:
+            Inbox(self._root, self._caps).clear(uid, deadline)
+
+    def _all_seen(self, found: Sequence[Lying]) -> bool:
+        """Whether a reading of an outbox came to the end of it."""
+        starts = sum(layout.start_of(one.name) is not None for one in found)
+        return starts <= self._caps.starts and sum(one.is_archive for one in found) <= self._caps.archives
+
+    def _read(self, pod: Pod, inbox: Inbox, found: tuple[Lying, ...], deadline: Deadline) -> bool:
+        """Deal with all that lies in an outbox; whether something of it waits for another round."""
+        starts = inbox.starts(pod.uid)
+        self._reporting.tell(pod, starts)
+        waits = self._reject(pod, starts, deadline)
+        waits |= self._archives(pod, inbox, starts, found, deadline)
+        stamps = {one.name: one.stamp for one in found}
+        for refused in inbox.refused:
+            once = (pod.uid, refused.name, stamps.get(refused.name, (0, 0)))
+            if once not in self._refused:
+                self._refused.add(once)
+                self._telling.refused(pod, pod.uid, "damaged", f"{refused.name}: {refused.reason}")
+            inbox.drop(pod.uid, refused.name)
+        written = {one.name: one.changed for one in found}
+        self._reporting.drop(pod, starts, written, self._clock.now(), inbox)
+        return waits
+
+    def _archives(
+        self, pod: Pod, inbox: Inbox, starts: Sequence[Start], found: tuple[Lying, ...], deadline: Deadline
+    ) -> bool:
+        sealed = [Archive(one.name, one.start_id, one.part, one.size) for one in inbox.archives(pod.uid, deadline)]
+        changed = {one.name: one.changed for one in found}
+        ended = {start.id for start in starts if start.publish is not None}
+        waits = False
+        for arrival in arrivals.sort(sealed):
+            if deadline.passed():
+                return True
+            newest = max(changed.get(archive.name, self._clock.now()) for archive in arrival.archives)
+            over = pod.gone or arrival.start_id in ended or self._clock.now() - newest > _SEALING_SECONDS
+            if not arrival.whole and not over:
+                waits = True
+            elif self._dealt_with(pod, inbox, arrival, deadline):
+                for archive in arrival.archives:
+                    inbox.drop(pod.uid, archive.name)
+            else:
+                waits = True
+        return waits
+
+    def _dealt_with(self, pod: Pod, inbox: Inbox, arrival: Arrival, deadline: Deadline) -> bool:
+        """Whether nothing more is to be done about an arrival."""
+        digest = arrival.key.digest()
+        off = self._off()
+        if off:
+            self._telling.published(pod, pod.domain, digest, PublishResult(PublishOutcome.SKIPPED, off))
+            return True
+        candidates = self._processors()
+        if not candidates or self._must_wait(pod, digest):
+            return False
+        refusal = self._judge(arrival.claim, pod, self._settings, candidates)
+        if refusal is not None:
+            self._telling.refused(pod, pod.uid, refusal.reason, refusal.detail)
+            return True
+        try:
+            result = self._offer(pod, inbox, arrival, deadline)
+        except RefusedError as error:
+            self._telling.refused(pod, pod.uid, error.reason, error.message)
+            return True
+        except NotFoundError:
+            return False  # an archive changed under our hands: the next round sees what is there then
+        if result.outcome in (PublishOutcome.PUBLISHED, PublishOutcome.UNCHANGED):
+            self._keys.want(pod.domain, digest)
+        return self._settled(pod, digest, result, deadline)
+
+    def _offer(self, pod: Pod, inbox: Inbox, arrival: Arrival, deadline: Deadline) -> PublishResult:
+        try:
+            store = self._opened()
+        except (GlowplugError, OSError) as error:
+            return PublishResult(PublishOutcome.FAILED, reason_of(error))
+        guards = offering.guards_of(arrival.claim.guards, _image(pod))
+        by = f"agent {self._settings.node_name} {arrival.start_id}"
+        return Offering(store, self._root, by, self._clock).publish(inbox, pod.uid, arrival, guards, deadline)
+
+    def _settled(self, pod: Pod, digest: str, result: PublishResult, deadline: Deadline) -> bool:
+        """Tell what became of a publish; False where it is to be tried again."""
+        later = result.outcome in (PublishOutcome.SKIPPED, PublishOutcome.FAILED) and _word(result.reason) in _LATER
+        if later and deadline.passed():
+            return False  # out of time, not out of luck
+        self._telling.published(pod, pod.domain, digest, result)
+        now = self._clock.monotonic()
+        if later:
+            self._store = None  # opened anew: credentials may have come
+            if _word(result.reason) in _OF_THE_STORE:
+                self._store_waits.longer(now)
+            else:
+                self._waits.setdefault((pod.uid, digest), _Wait()).longer(now)
+        else:
+            self._store_waits = _Wait()
+            self._waits.pop((pod.uid, digest), None)
+        return not later
+
+    def _must_wait(self, pod: Pod, digest: str) -> bool:
+        wait = self._waits.get((pod.uid, digest))
+        return self._clock.monotonic() < max(self._store_waits.until, wait.until if wait else 0.0)
+
+    def _processors(self) -> Sequence[str]:
+        """Asked for once in a while: who answers asks the API server."""
+        now = self._clock.monotonic()
+        if now >= self._asked + _ASK_AGAIN_SECONDS:
+            self._asked = now
+            try:
+                self._found = tuple(self._candidates())
+            except GlowplugError as error:
+                self._telling.failed("api", error)
+        return self._found
+
+    def _reject(self, pod: Pod, starts: Sequence[Start], deadline: Deadline) -> bool:
+        """Rows for starts that threw away what they had been given; whether one waits."""
+        waits = False
+        for start, part in self._reporting.rejections(pod, starts):
+            digest = part.key.digest()
+            candidates = () if self._off() else self._processors()
+            if not self._off() and (not candidates or self._must_wait(pod, digest)):
+                waits = True
+                continue
+            if not self._off() and self._judge(part, pod, self._settings, candidates) is None:
+                result = self._rejected(start, part, deadline)
+                if not self._settled(pod, digest, result, deadline):
+                    waits = True
+                    continue
+                self._keys.want(pod.domain, digest)  # it may be blocked now, and the next pod must not be given it
+            self._reporting.rejection_done(pod, start)
+        return waits
+
+    def _rejected(self, start: Start, part: OutboxPart, deadline: Deadline) -> PublishResult:
+        try:
+            store = self._opened()
+        except (GlowplugError, OSError) as error:
+            return PublishResult(PublishOutcome.FAILED, reason_of(error))
+        row = Rejection(start.id, part.name, start.verdict.reason)
+        return publishing.publish(
+            store,
+            part.key,
+            part.guards,
+            (),
+            rejections=(row,),
+            deadline=deadline,
+            clock=self._clock,
+            scratch=self._root,
+        )
+
+    # --- what all outboxes take -------------------------------------------------------------------------------------
+
+    def _tidied(self, pod: Pod, deadline: Deadline) -> tuple[Lying, ...]:
+        """What lies in a pod's outbox, without what nobody reads and within what one pod may have."""
+        folder = layout.outbox(self._root, pod.uid)
+        found = self._lying(pod.uid)
+        names, now = frozenset(one.name for one in found), self._clock.now()
+        strange = [one for one in found if sweeping.is_strange(one, names, now)]
+        for one in strange:
+            sweeping.remove(folder, one.name, deadline)
+        kept = tuple(one for one in found if one not in strange)
+        size = sum(one.size for one in kept)
+        for one in sorted(kept, key=lambda one: one.size, reverse=True):
+            if size <= self._bounds.pod_bytes:
+                break
+            detail = f"{size} bytes in one outbox; {one.name} is removed"
+            self._telling.refused(pod, pod.uid, "too_large", detail)
+            sweeping.remove(folder, one.name, deadline)
+            size -= one.size
+        return self._lying(pod.uid)
+
+    def _bound(self, uids: Sequence[str], deadline: Deadline) -> None:
+        """What waits for the store waits within bounds: the oldest goes first."""
+        found = [(one.changed, uid, one) for uid in uids for one in self._lying(uid) if one.is_archive]
+        size = sum(one.size for _, _, one in found)
+        count = len(found)
+        for changed, uid, one in sorted(found, key=lambda row: (row[0], row[1], row[2].name)):
+            old = self._clock.now() - changed > self._bounds.age_seconds
+            if not old and size <= self._bounds.node_bytes:
+                break
+            if deadline.passed():
+                break
+            self._given_up(uid, one, "too_old" if old else "too_large")
+            size, count = size - one.size, count - 1
+        self._telling.waiting(size, count)
+
+    def _given_up(self, uid: str, one: Lying, reason: str) -> None:
+        pod = self._pod(uid)
+        detail = f"{one.name} has waited since {iso(one.changed)} and is removed"
+        self._telling.refused(pod, uid, reason, detail)
+        Inbox(self._root, self._caps).drop(uid, one.name)
+        self._quiet.pop(uid, None)
+
+    def _unknown(self, uid: str, deadline: Deadline) -> None:
+        """Nobody's outbox. While the API has not listed all pods, that cannot be said."""
+        if not self._pods.synced.is_set() or self._lasts("unknown", uid) < self._bounds.unknown_seconds:
+            return
+        if self._lying(uid) and self._lasts("told", uid) == 0.0:
+            self._telling.refused(None, uid, "pod_unknown", "the API knows no pod of this UID on this node")
+        Inbox(self._root, self._caps).clear(uid, deadline)
+
+    # --- what is remembered -----------------------------------------------------------------------------------------
+
+    def _pod(self, uid: str) -> Pod | None:
+        """The API's word, and for as long as the outbox is there its last word: a store may be away for longer than that."""
+        pod = self._pods.get(uid)
+        if pod is not None:
+            self._remembered[uid] = pod
+            return pod
+        return self._remembered.get(uid)
+
+    def _lasts(self, what: str, uid: str) -> float:
+        """Seconds since this was asked first."""
+        now = self._clock.monotonic()
+        return now - self._since.setdefault((what, uid), now)
+
+    def _forget(self, uids: frozenset[str]) -> None:
+        """All that is remembered of outboxes that are not there any more."""
+        self._waits = {key: wait for key, wait in self._waits.items() if key[0] in uids}
+        self._since = {key: at for key, at in self._since.items() if key[1] in uids}
+        self._refused = {key for key in self._refused if key[0] in uids}
+        for table in (self._quiet, self._remembered, self._served):
+            for uid in table.keys() - uids:
+                del table[uid]
+
+    def _lying(self, uid: str) -> tuple[Lying, ...]:
+        return sweeping.lying(layout.outbox(self._root, uid))
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            self._store = self._open()
+        return self._store
+
+    def _off(self) -> str:
+        """Why this agent publishes nothing at all, "" where it does."""
+        if self._settings.observe:
+            return "observe"
+        if self._settings.read_only:
+            return "read_only"
+        return "" if self._settings.store else "no_store"
+
+
+def _image(pod: Pod) -> str:
+    """The digest of the engine's image; "" where that is not one, or not known."""
+    found = {claims.image_digest(pod, one.container) for one in podspec.engines(pod.object)}
+    return next(iter(found)) if len(found) == 1 else ""
+
+
+def _stamp(found: Sequence[Lying]) -> frozenset[tuple[str, tuple[int, int]]]:
+    """Equal while nothing in an outbox has changed."""
+    return frozenset((one.name, one.stamp) for one in found)
+
+
+def _word(reason: str) -> str:
+    return reason.partition(":")[0]
