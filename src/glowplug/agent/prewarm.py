@@ -24,23 +24,23 @@ from glowplug.agent import housekeeping, ranking
 from glowplug.agent.bringing import LIST_SECONDS, Bringing, Key
 from glowplug.agent.ranking import Listed, Size
 from glowplug.agent.saying import Saying
-from glowplug.cache import control, layout, lookup, uses
+from glowplug.cache import control, layout, uses
 from glowplug.cache.workers import workers
 from glowplug.core.clock import SYSTEM, Deadline
-from glowplug.core.errors import GlowplugError, NotFoundError
+from glowplug.core.errors import GlowplugError, IntegrityError
 from glowplug.nodestore import layout as nodes
 from glowplug.nodestore import write
 from glowplug.nodestore.read import NodeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from glowplug.agent.ranking import Wish
     from glowplug.agent.settings import Settings
     from glowplug.agent.telling import Telling
     from glowplug.cache.format import Manifest
     from glowplug.core.clock import Clock
-    from glowplug.store.contract import Store
+    from glowplug.store.contract import Meta, Store
 
 _IMPATIENT_SECONDS: Final = 5.0
 _KEYS_AT_ONCE: Final = 2
@@ -312,19 +312,13 @@ class Prewarm:
     def _list(self, store: Store, domain: str, gpus: Sequence[str]) -> list[Listed]:
         """The keys of a domain that this node's GPUs can use. Raises the store's errors."""
         soon = self._soon()
-        found: list[tuple[layout.Place, str, float]] = []
-        for gpu in dict.fromkeys(map(layout.slug, gpus)):
-            for meta in store.list(f"{layout.keys_prefix(domain)}/{gpu}", soon):
-                place = layout.parse_manifest_path(meta.path)
-                if place is not None:
-                    found.append((place, meta.version, meta.modified))
+        found = list(_manifests(store, domain, gpus, soon))
         marks: Mapping[str, float] = {}
         if found:
             with contextlib.suppress(GlowplugError):  # the order is a courtesy
                 marks = uses.last_used(store, domain, soon)
         return [
-            Listed(place, version, max(modified, marks.get(place.key_digest, 0.0)))
-            for place, version, modified in found
+            Listed(place, meta.version, max(meta.modified, marks.get(place.key_digest, 0.0))) for place, meta in found
         ]
 
     def _choose(self, store: Store, found: Sequence[Key]) -> list[Key]:
@@ -342,14 +336,22 @@ class Prewarm:
         return [keys[digest] for digest in ranking.chosen(order, sizes, self._room())]
 
     def _serve(self, store: Store, domain: str, digest: str, path: str) -> bool:
+        """Fetch what was wanted by name; False where it has to be tried again."""
         try:
-            path = path or lookup.resolve(store, domain, digest, self._soon()).path
-        except NotFoundError:
-            return True
+            path = path or self._path_of(store, domain, digest)
         except GlowplugError as error:
             self._bringing.failed("fetch", error)
             return False
-        return self._bringing.bring(store, domain, path, anew=True)
+        return not path or self._bringing.bring(store, domain, path, anew=True)
+
+    def _path_of(self, store: Store, domain: str, digest: str) -> str:
+        """Where the manifest of a key lies, "" where the store has none. Raises the errors of store and API."""
+        with contextlib.suppress(IntegrityError):
+            held = NodeStore(nodes.store(self._settings.root, domain)).held(digest)
+            if held is not None:
+                return layout.manifest_path(held.key)
+        found = _manifests(store, domain, self._source.gpus(), self._soon())
+        return next((place.path for place, _ in found if place.key_digest == digest), "")
 
     def _finish(self, domain: str) -> None:
         """All that was chosen for a domain is here. Raises OSError."""
@@ -433,6 +435,17 @@ class Prewarm:
         for digest in housekeeping.keys(self._settings.root, domain):
             with self._disk:
                 housekeeping.drop(self._settings.root, domain, digest, reason, self._telling)
+
+
+def _manifests(
+    store: Store, domain: str, gpus: Iterable[str], deadline: Deadline
+) -> Iterator[tuple[layout.Place, Meta]]:
+    """Raises the store's errors."""
+    for gpu in dict.fromkeys(map(layout.slug, gpus)):
+        for meta in store.list(f"{layout.keys_prefix(domain)}/{gpu}", deadline):
+            place = layout.parse_manifest_path(meta.path)
+            if place is not None:
+                yield place, meta
 
 
 def _wait(stop: threading.Event, seconds: float, tick: Callable[[], None]) -> None:
