@@ -6,8 +6,12 @@ commands never ask a cluster. Nothing is asked of the cluster here either.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import importlib.util
 import os
+import tempfile
+import urllib.parse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +21,8 @@ from glowplug.kube import answers, kubeconfig
 from glowplug.kube.client import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import ssl
+    from collections.abc import Iterator, Mapping
 
     import httpx2
     from lightkube.config.models import Cluster, User
@@ -127,6 +132,7 @@ def _client(
 
     from glowplug.kube.link import Link
 
+    _check_address(cluster.server)
     try:
         http = httpx2.Client(
             base_url=cluster.server,
@@ -142,28 +148,59 @@ def _client(
     return Client(Link(http, seconds=seconds, server_name=name), default_namespace=namespace)
 
 
-def _trust(cluster: Cluster, user: User) -> Any:
-    """What is believed of certificates.
+def _check_address(url: str) -> None:
+    try:
+        address = urllib.parse.urlsplit(url)
+        sound = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        raise BadInputError(f"the address of the cluster is none: {answers.line(url)}")
+
+
+def _trust(cluster: Cluster, user: User) -> ssl.SSLContext:
+    """What is believed of certificates, and whose certificate is shown. lightkube's own verifies where a kubeconfig says not to.
 
     Python 3.13 is stricter than Kubernetes' own clients, and refuses authorities of real clusters.
     """
     import ssl
 
-    from lightkube.config.client_adapter import verify_cluster
-
-    if cluster.insecure:  # lightkube would still verify where an authority is named too
-        cluster = type(cluster)(server=cluster.server, insecure=True)
     try:
-        context = verify_cluster(cluster, user, lambda name: name, trust_env=True)
+        authority = _pem(cluster.certificate_auth_data).decode("ascii") or None
+        context = ssl.create_default_context(cafile=None if authority else cluster.certificate_auth, cadata=authority)
+        if user.client_cert_data or user.client_cert:
+            with _files(user) as (certificate, key):
+                context.load_cert_chain(certificate, key)
     except OSError as error:  # ssl.SSLError is one
         where = f"{error.filename}: " if getattr(error, "filename", None) else ""
-        raise BadInputError(
-            f"a certificate or key of the cluster: {where}{answers.line(error.strerror or error)}"
-        ) from error
+        words = answers.line(error.strerror or error)
+        raise BadInputError(f"a certificate or key of the cluster or its user: {where}{words}") from error
     except ValueError as error:
-        raise BadInputError(f"a certificate or key of the cluster is no base64: {answers.line(error)}") from error
+        raise BadInputError(f"a certificate or key of the cluster or its user: {answers.line(error)}") from error
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if cluster.insecure:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
+
+
+def _pem(data: str | None) -> bytes:
+    """Raises ValueError."""
+    return base64.b64decode(data or "", validate=True)
+
+
+@contextlib.contextmanager
+def _files(user: User) -> Iterator[tuple[str, str | None]]:
+    """The user's certificate and key as files, which is all that OpenSSL takes; those made here are nobody else's, and go."""
+    with tempfile.TemporaryDirectory(prefix="glowplug-") as directory:
+        made = []
+        for name, data, path in (
+            ("certificate", user.client_cert_data, user.client_cert),
+            ("key", user.client_key_data, user.client_key),
+        ):
+            if data:
+                (Path(directory) / name).write_bytes(_pem(data))
+            made.append(str(Path(directory) / name) if data else path)
+        yield made[0] or "", made[1] or None
 
 
 def _credentials(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DEFAULT: Final = "~/.kube/config"
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _LARGEST: Final = 8 << 20
 _LISTS: Final = (("clusters", "cluster"), ("users", "user"), ("contexts", "context"))
 _PATHS: Final = {
@@ -88,7 +89,7 @@ def _load(file: Path) -> Mapping[str, Any]:
     if len(data) > _LARGEST:
         raise BadInputError(f"{file}: too large for a kubeconfig")
     try:
-        value = yaml.safe_load(data)
+        value = yaml.load(data, Loader=_LOADER)  # noqa: S506 - one of the two safe ones
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         place = getattr(error, "problem_mark", None)
         where = f" at line {place.line + 1}" if place else ""  # its text could be a token, so it is not shown
