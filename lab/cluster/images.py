@@ -28,6 +28,7 @@ PAUSE = "glowplug.lab/pause:1"
 PYTHON = "glowplug.lab/python:1"
 _KIND = "cluster-images"
 _PAUSE_SOURCE = Path(__file__).resolve().with_name("pause.go")
+_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _COMMANDS = (
     *(
@@ -190,6 +191,8 @@ def _fill(root: Path) -> None:
     (root / "tmp").chmod(0o1777)
     (root / "etc" / "passwd").write_text("root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
     (root / "etc" / "group").write_text("root:x:0:\nnogroup:x:65534:\n")
+    if _CERTIFICATES.is_file():
+        _copy(root, _CERTIFICATES)  # as images of engines have: what speaks to S3 does not start without
     programs = []
     for name in _COMMANDS:
         found = shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin")

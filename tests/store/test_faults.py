@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from glowplug.core.clock import Deadline
 from glowplug.core.errors import AccessDeniedError, BadInputError, GlowplugError, NotFoundError, UnavailableError
 from glowplug.store import faults, objects
+from tests.parts import requires
 
 
 class GenericError(Exception):
@@ -77,3 +81,22 @@ def test_a_panic_of_the_client_is_a_line_without_its_text(call: str) -> None:
         answer = getattr(store, call)(*arguments, Deadline.after(5))
         list(answer)
     assert "hunter2" not in caught.value.message + caught.value.hint
+
+
+@requires("root")
+def test_a_machine_without_certificates_is_told_so(tmp_path: Path) -> None:
+    """A slim image has none, and the client wants some for plain HTTP too: no fault of the credentials."""
+    (tmp_path / "empty").mkdir()
+    code = """
+from glowplug.core.clock import Deadline
+from glowplug.core.errors import GlowplugError
+from glowplug.store.schemes import open_store
+try:
+    open_store("s3://cache", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b"}).get("k", Deadline.after(5))
+except GlowplugError as error:
+    print(error.code, error.hint)
+"""
+    hidden = f"mount --bind {tmp_path / 'empty'} /etc/ssl && exec {sys.executable} -c '{code}'"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", hidden], env={}, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("no-certificates install ca-certificates"), done

@@ -128,6 +128,10 @@ CODES: Final[dict[str, Code]] = {
         "No credentials were found for the store.",
         "set AWS_PROFILE or AWS_ACCESS_KEY_ID, or give the pod a service account with an IAM role",
     ),
+    "no-certificates": Code(
+        "This machine or image has no certificates of authorities, and the client of the store does not start without.",
+        "install ca-certificates, or let SSL_CERT_FILE name a bundle",
+    ),
     "unavailable": Code("The store or service does not answer.", "check the network path and the endpoint"),
     "timeout": Code("The deadline passed before the answer came.", "raise the timeout, or look at the network path"),
     "throttled": Code("The service asks for patience: too many requests of this account.", "try again in a minute"),

@@ -29,6 +29,7 @@ _REGION: Final = re.compile(r"<Region>([a-z0-9-]+)</Region>")
 _ENDPOINT_REGION: Final = re.compile(r"<Endpoint>[^<]*\bs3[.-]([a-z]{2}(?:-[a-z]+)+-\d)\.[^<]*</Endpoint>")
 _URL: Final = re.compile(r"performing [A-Z]+ (\S+) in ")
 
+_NO_CERTIFICATES: Final = "No CA certificates were loaded"
 _SHOWN: Final = 300
 """Characters of a server's words that people are shown; all of them are looked at."""
 
@@ -169,6 +170,13 @@ def translate(answer: Answer, doing: str) -> GlowplugError:
         return ConflictError(what)
     # 401 and 403 apart, a refusal without a reason that is known may be a proxy's or a fault of the service.
     return UnavailableError(what, code="timeout" if answer.failure == "Timeout" else None)
+
+
+def no_client(error: BaseException, url: str) -> GlowplugError:
+    """Why obstore makes no client for this store: something that stays as it is, however long one waits."""
+    if _NO_CERTIFICATES in str(error):
+        return AccessDeniedError(f"{url}: no client can be made", code="no-certificates")
+    return AccessDeniedError(f"{url}: {read(error).text}")
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str:

@@ -338,7 +338,7 @@ class ObjectStore:
         try:
             return self._remote.connect(seconds)
         except _FAULTS as error:  # a setting that obstore does not take; waiting does not change it
-            raise AccessDeniedError(f"{self.url}: {faults.read(error).text}") from error
+            raise faults.no_client(error, self.url) from error
         except BaseException as error:
             raise _ended(error, f"opening {self.url}") from error
 
