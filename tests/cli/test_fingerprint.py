@@ -192,8 +192,10 @@ def test_nothing_is_made(call: Call, program: Program, tmp_path: Path) -> None:
     [
         [],
         ["--"],
-        ["--pod", "pod.yaml"],
         ["--pod", "pod.yaml", "--", "vllm", "serve", "m"],
+        ["--pod", "pod.yaml", "--gpu", "gameboy"],
+        ["--gpu", "h100", "--", "vllm", "serve", "m"],
+        ["--domain", "", "--", "vllm", "serve", "m"],
         ["--engine", "llama", "--", "x"],
         ["--cache-root", "relative", "--", "vllm", "serve", "m"],
         ["--", "vllm", "serve", "m", "-tp", "none"],
@@ -203,5 +205,93 @@ def test_usage(call: Call, arguments: list[str]) -> None:
     answer = call("fingerprint", *arguments)
     assert answer.status == 2
     assert answer.err.startswith("error[")
-    if "--pod" in arguments:
-        assert "reads no pods" in answer.err
+
+
+DEPLOYMENT = """\
+apiVersion: v1
+kind: Service
+metadata: {name: vllm}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: vllm, namespace: team-a}
+spec:
+  template:
+    spec:
+      nodeSelector: {eks.amazonaws.com/instance-gpu-name: h100}
+      containers:
+      - name: vllm
+        image: vllm/vllm-openai:v0.21.0
+        args: [--model, "s3://models/llama", --tensor-parallel-size, "2", --api-key, $(KEY), --max-model-len, 8k]
+        env:
+        - {name: KEY, valueFrom: {secretKeyRef: {name: a, key: b}}}
+        - {name: VLLM_USE_AOT_COMPILE, value: "1"}
+"""
+
+
+def test_a_pod_s_manifest(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "deployment.yaml"
+    file.write_text(DEPLOYMENT)
+    answer = call("fingerprint", "--pod", file)
+    assert answer.status == 0
+    assert answer.out == snapshot("""\
+key  e392d4a470d23eb30dbeb8fdfc0bd52fabdfda91f74e4f389bb2a3c1a80df899
+
+FIELD           VALUE                   SOURCE
+domain          team-a                  inferred:namespace
+engine          vllm                    inferred:pod
+engine_version  0.21.0                  inferred:image tag
+torch           2.11.0                  inferred:catalogue of releases
+gpu             NVIDIA H100 80GB HBM3   inferred:node selector
+machine         x86_64                  inferred:catalogue of instances
+tp              2                       inferred:pod
+pp              1                       inferred:pod
+dp              1                       inferred:pod
+ep              1                       inferred:pod
+model           s3://models/llama       inferred:pod
+args            max_model_len=8000      inferred:pod
+env             VLLM_USE_AOT_COMPILE=1  inferred:pod
+cache_root      /compile-cache          inferred:default
+""")
+    assert answer.err == snapshot("""\
+glowplug: variables from Secrets, ConfigMaps and the status are not seen; one in the key would change it
+glowplug: versions, and what the image itself sets, are inferred: `glowplug fingerprint -- …` in the pod observes them
+""")
+
+
+def test_a_pod_whose_gpu_nobody_says_has_no_key_until_somebody_does(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "deployment.yaml"
+    file.write_text(DEPLOYMENT.replace("h100", "a100"))
+    answer = call("fingerprint", "--pod", file, "-o", "json")
+    assert (answer.status, answer.json["key"], answer.json["unknown"]) == (1, None, ["gpu"])
+    named = call("fingerprint", "--pod", file, "--gpu", "a100-40gb", "--domain", "prod", "-o", "json")
+    assert named.status == 0
+    assert (named.json["key"]["gpu"], named.json["key"]["domain"]) == ("NVIDIA A100-SXM4-40GB", "prod")
+    assert {fact["source"].partition(":")[0] for fact in named.json["fields"].values()} == {"inferred", "given"}
+
+
+def test_a_pod_on_stdin(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "deployment.yaml"
+    file.write_text(DEPLOYMENT)
+    with file.open() as handle:
+        monkeypatch.setattr("sys.stdin", handle)
+        answer = call("fingerprint", "--pod", "-", "-o", "json")
+    assert answer.json["key_digest"] == call("fingerprint", "--pod", file, "-o", "json").json["key_digest"]
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "said"),
+    [
+        (None, 1, "error[not-found]"),
+        ("kind: Service\n", 1, "error[not-found]: no pod with an engine"),
+        ("a: [\n", 2, "error[bad-yaml]"),
+        (DEPLOYMENT + "---\n" + DEPLOYMENT, 2, "error[bad-input]: 2 engines are in it"),
+    ],
+)
+def test_a_file_without_a_pod(call: Call, tmp_path: Path, text: str | None, status: int, said: str) -> None:
+    file = tmp_path / "x.yaml"
+    if text is not None:
+        file.write_text(text)
+    answer = call("fingerprint", "--pod", file)
+    assert answer.status == status
+    assert answer.err.startswith(said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,9 +43,13 @@ _KEY: Final = (
         "Exit status: 0 the key is known; 1 a field of it cannot be known (nothing would be restored or published).",
         "glowplug fingerprint -- vllm serve s3://bucket/model --tensor-parallel-size 2",
         "glowplug fingerprint --engine torch -o json -- python train.py > fingerprint.json",
+        "glowplug fingerprint --pod deployment.yaml --gpu h100-80gb",
+        "kubectl get pod vllm-0 -o json | glowplug fingerprint --pod -",
     ),
 )
-@click.option("--domain", default="default", show_default=True, help="Trust domain: part of the key.")
+@click.option(
+    "--domain", help="Trust domain: part of the key.  [default: default; of a pod what it says, else its namespace]"
+)
 @click.option("--cache-root", metavar="DIR", help="The one directory the engine writes to.  [default: as of `run`]")
 @click.option(
     "--engine",
@@ -53,39 +58,86 @@ _KEY: Final = (
     show_default=True,
     help="Which engine the command starts.",
 )
-@click.option("--pod", metavar="FILE", help="A pod's manifest in place of a command (not in this version).")
+@click.option(
+    "--pod",
+    metavar="FILE",
+    help="A pod, or what makes pods, as a manifest or as kubectl prints it, in place of a command.",
+)
+@click.option("--gpu", metavar="NAME", help="The GPU that the pod will see, where its node selector does not say it.")
 @output_option
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND…")
 @click.pass_context
 def command(
     context: click.Context,
-    domain: str,
+    domain: str | None,
     cache_root: str | None,
     engine: str,
     pod: str | None,
+    gpu: str | None,
     output: Output,
     command_line: Sequence[str],
 ) -> None:
-    """Show what a start would be keyed by, and from where each value comes. Nothing is started."""
-    if pod is not None:
-        raise UsageError(
-            "--pod: this version reads no pods", hint="give the pod's command instead: glowplug fingerprint -- COMMAND…"
-        )
-    if not command_line:
-        raise click.UsageError("no command: put it behind `--`")
+    """Show what a start would be keyed by, and from where each value comes. Nothing is started.
+
+    Of a pod the command and the variables are read as kubelet would give them; versions, GPU and machine are inferred from the
+    image's name, the node selector and the catalogue, and marked so.
+    """
+    if domain == "":
+        raise UsageError("the name of a domain is not empty")
     if cache_root is not None and not cache_root.startswith("/"):
         raise UsageError(f"--cache-root {cache_root} is not an absolute path")
+    if pod is not None:
+        if command_line:
+            raise UsageError("--pod and a command exclude each other")
+        _of_pod(context, pod, domain or "", cache_root or "", gpu or "", engine, output)
+        return
+    if gpu is not None:
+        raise UsageError("--gpu is for --pod", hint="of a command the GPU of this machine is seen")
+    if not command_line:
+        raise click.UsageError("no command: put it behind `--`")
     from glowplug.engines import command as commands
     from glowplug.engines import registry
 
     invocation = commands.see_through(command_line, dict(os.environ))
     found = registry.recognise(invocation, None, engine)
-    fingerprint = _fingerprint(found, invocation, domain, cache_root or default_root())
-    output.document(_document(fingerprint), lambda: _text(fingerprint))
+    fingerprint = _fingerprint(found, invocation, domain or "default", cache_root or default_root())
+    notes: tuple[str, ...] = ()
     if found.launch is None:
-        note(f"nothing is known of this command: {found.reason}")
+        notes = (f"nothing is known of this command: {found.reason}",)
     elif found.launch.disabled:
-        note(f"nothing is compiled or cached: {found.launch.disabled}")
+        notes = (f"nothing is compiled or cached: {found.launch.disabled}",)
+    _tell(context, fingerprint, notes, output)
+
+
+def _of_pod(
+    context: click.Context, file: str, domain: str, cache_root: str, gpu: str, engine: str, output: Output
+) -> None:
+    """Raises NotFoundError, BadInputError, UsageError."""
+    from glowplug.cli import inputs
+    from glowplug.manifests import values
+    from glowplug.starts import from_manifest
+
+    known = from_manifest.Given(domain, cache_root, _gpu(gpu), engine)
+    given = inputs.read([file], sys.stdin.buffer.read() if file == "-" else None)
+    for error in given.errors:
+        raise error
+    found = from_manifest.infer([value.data for one in given.inputs for value in values.load(one.source)], known)
+    _tell(context, found.fingerprint, found.notes, output)
+
+
+def _gpu(name: str) -> str:
+    """NVML's name for any that the card goes by; what only NVML can have said, as it is. Raises UsageError, BadInputError."""
+    from glowplug.catalog import gpus
+
+    if not name or name.startswith(("cpu:", "NVIDIA ")):
+        return name
+    return gpus.gpu(name).nvml_name
+
+
+def _tell(context: click.Context, fingerprint: Fingerprint, notes: Sequence[str], output: Output) -> None:
+    output.document(_document(fingerprint), lambda: _text(fingerprint))
+    for one in notes:
+        note(one)
     if fingerprint.key is None:
         note(f"no key, so nothing would be restored or published; not known: {', '.join(fingerprint.unknown)}")
         context.exit(1)

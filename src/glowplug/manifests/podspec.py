@@ -72,9 +72,14 @@ def asked(pod: Object) -> Asked | None:
 
 def engines(pod: Object) -> tuple[Asked, ...]:
     """The same of each container that is one: those that glowplug's launcher starts first. Raises nothing."""
-    found = [_asked(pod, one) for one in _items(_at(pod, "spec", "containers"))]
+    found = containers(pod)
     launched = [one for one in found if without_launcher(one.argv) is not None]
     return (*launched, *(one for one in found if one not in launched and _is_engine(one)))
+
+
+def containers(pod: Object) -> tuple[Asked, ...]:
+    """The same of each container, whatever it starts. Raises nothing."""
+    return tuple(_asked(pod, one) for one in _items(_at(pod, "spec", "containers")))
 
 
 def without_launcher(argv: Sequence[str]) -> tuple[str, ...] | None:

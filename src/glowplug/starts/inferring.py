@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core.documents.fingerprint import Fact, Fingerprint
 from glowplug.core.errors import UsageError
@@ -77,9 +77,10 @@ def follow(asked: Asked, assumed: Mapping[str, str] | None = None) -> Followed |
         return Unfollowed("its words, or a file that they name, cannot be read from outside")
     if found.adapter is None or found.launch is None:
         return Unfollowed(found.reason, found.engine)
-    return Followed(
-        Invocation(seen.argv, environ, seen.opaque), found.adapter, found.launch, _open(seen.argv, found.launch)
+    launch = dataclasses.replace(
+        found.launch, other_args=_known(found.launch.other_args), other_env=_known(found.launch.other_env)
     )
+    return Followed(Invocation(seen.argv, environ, seen.opaque), found.adapter, launch, _open(seen.argv, found.launch))
 
 
 def fingerprint(
@@ -101,9 +102,9 @@ def fingerprint(
         model_config_sha256="",
     )
     facts = {
-        name: Fact(fact.value, "inferred:pod") if fact.source in _OBSERVED else fact
+        name: Fact(_known(fact.value), "inferred:pod") if fact.source in _OBSERVED else fact
         for name, fact in found.fields.items()
-        if name not in followed.open
+        if name not in (*followed.open, *found.unknown)
     }
     facts.update({name: fact for name, fact in (("domain", domain), ("cache_root", cache_root)) if fact.value})
     unknown = (*found.unknown, *followed.open)
@@ -129,6 +130,13 @@ def _open(argv: Sequence[str], launch: Launch) -> tuple[str, ...]:
         found.append("args")  # a word by itself may be an option, or several
     found += [f"args.{name}" for name, value in sorted(launch.args.items()) if is_open(value) or is_open(name)]
     return (*found, *(f"env.{name}" for name, value in sorted(launch.env.items()) if is_open(value)))
+
+
+def _known(value: Any) -> Any:
+    """Without the words that stand for values which nobody knows: what is recorded is not these, nor their digest."""
+    if not isinstance(value, dict):
+        return value
+    return {name: text for name, text in value.items() if not is_open(str(text)) and not is_open(name)}
 
 
 def _not_here(path: str) -> str:
