@@ -269,9 +269,11 @@ def _status(argv: list[str]) -> tuple[int, str, str]:
 @requires("root")
 def test_its_command_runs_by_any_user_on_a_read_only_root(whole: Path, tmp_path: Path) -> None:
     _, (found,) = archives.read(whole)
-    found.unpack(tmp_path)
+    root = tmp_path / "root"
+    root.mkdir()
+    found.unpack(root)
     command = [agent.INSTALLED + "/bin/glowplug", "--version"]
-    run = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro {tmp_path} && exec chroot --userspec=65532:0 {tmp_path}"
+    run = f"mount --bind {root} {root} && mount -o remount,bind,ro {root} && exec chroot --userspec=65532:0 {root}"
     status, out, err = _status(["unshare", "--mount", "sh", "-ec", f"{run} {' '.join(command)}"])
     assert (status, err) == (0, "")
     assert out.startswith("glowplug ")

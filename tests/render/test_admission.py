@@ -5,102 +5,39 @@ The agent's token is of the kind that kubelet mounts into its pod: the server it
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
 from glowplug.manifests import recipe
 from glowplug.render import policies
-from glowplug.render.options import AGENT_ACCOUNT, AGENT_NAMESPACE, STARTUP_TAINT, Mode
+from glowplug.render.options import AGENT_ACCOUNT, AGENT_NAMESPACE, Mode
 from lab import kube
 from lab.kube.client import wait_for
 from tests.parts import requires
-from tests.render.asked import objects, printed
+from tests.render.asked import objects
+from tests.render.installed import (
+    GPU_TAINT,
+    NODE,
+    NOT_READY,
+    OTHER,
+    OTHERS,
+    OWN,
+    SECONDS,
+    STARTUP,
+    in_force,
+    is_refused,
+    node,
+    pod_of,
+    pod_with,
+    refusal,
+)
 
 pytestmark = requires("kube")
 
-SECONDS = 60.0
-OWN, OTHER = "node-own", "node-other"
 NVME = "/mnt/k8s-disks/0"
-GPU_TAINT = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
-NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}  # the server adds it to every new node
-STARTUP = {"key": STARTUP_TAINT, "effect": "NoSchedule"}
-OTHERS = [GPU_TAINT, NOT_READY]
-NODE = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {
-        "labels": {"team": "a"},
-        "annotations": {"somebody.example/note": "theirs", "glowplug.dev/old": "1"},
-    },
-    "spec": {"taints": [*OTHERS, STARTUP]},
-}
-
 Change = Callable[[dict[str, Any]], None]
-
-
-def _node(name: str) -> dict[str, Any]:
-    node = copy.deepcopy(NODE)
-    node["metadata"]["name"] = name
-    return node
-
-
-@contextmanager
-def _in_force(server: kube.Server, mode: Mode) -> Iterator[None]:
-    """The agent of this mode installed as printed, until the end of the block, its policies known to the server."""
-    admin = server.admin
-    for namespace in ("workloads", "team-b"):
-        labels = {"pod-security.kubernetes.io/enforce": "privileged", policies.WORKLOADS_LABEL: "true"}
-        if namespace == "team-b":
-            labels[policies.DOMAIN_LABEL] = "shared-domain"
-        server.make_namespace(namespace, labels)
-    installed = [answer.document for answer in admin.apply_text(printed("agent", mode=mode))]
-    try:
-        # Both policies are compiled by the server some moments after they were stored.
-        forbidden = _pod("workloads", [{"name": "x", "hostPath": {"path": "/etc"}}])
-        wait_for(SECONDS, "the policy of host paths holds", lambda: _is_refused(admin, forbidden))
-        stranger = admin.impersonating(f"system:serviceaccount:{AGENT_NAMESPACE}:{AGENT_ACCOUNT}")
-        _fresh_nodes(admin)
-        wait_for(SECONDS, "the policy of nodes holds", lambda: _refusal(stranger, OWN, {"metadata": {"labels": {}}}))
-        yield
-    finally:
-        for document in reversed(installed):
-            if document["kind"] != "Namespace":  # one that is deleted stays "terminating" without its controller
-                admin.delete(document)
-        wait_for(SECONDS, "the policies are gone", lambda: not _is_refused(admin, forbidden))
-
-
-def _fresh_nodes(admin: kube.Client) -> None:
-    for name in (OWN, OTHER):
-        with suppress(kube.RefusedError):
-            admin.delete(_node(name))
-        admin.create(_node(name))
-
-
-def _refusal(client: kube.Client, node: str, change: dict[str, Any]) -> str:
-    """Why the change of the node was refused, "" when it was made (dry: nodes stay as they are)."""
-    try:
-        client.patch(_node(node), change, dry_run=True)
-    except kube.RefusedError as error:
-        return error.message
-    return ""
-
-
-def _pod(namespace: str, volumes: list[dict[str, Any]]) -> dict[str, Any]:
-    spec = {"containers": [{"name": "c", "image": "i:1"}], "volumes": volumes}
-    metadata = {"name": "probe", "namespace": namespace}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def _is_refused(admin: kube.Client, pod: dict[str, Any]) -> bool:
-    try:
-        admin.create(pod, dry_run=True)
-    except kube.RefusedError as error:
-        return "ValidatingAdmissionPolicy" in error.message
-    return False
 
 
 def _denied(policy: str, sentence: str) -> str:
@@ -110,32 +47,15 @@ def _denied(policy: str, sentence: str) -> str:
 
 @pytest.fixture(scope="module", params=[Mode.NODE, Mode.SHARED])
 def mode(request: pytest.FixtureRequest, kube_server: kube.Server) -> Iterator[Mode]:
-    with _in_force(kube_server, request.param):
+    with in_force(kube_server, request.param):
         yield request.param
 
 
 @pytest.fixture(scope="module")
 def agent(mode: Mode, kube_server: kube.Server) -> Iterator[kube.Client]:
     """Speaks with the token of the agent's pod on the node OWN, made from the DaemonSet's template."""
-    with _pod_of(kube_server.admin, "DaemonSet", mode) as client:
+    with pod_of(kube_server.admin, "DaemonSet", mode) as client:
         yield client
-
-
-@contextmanager
-def _pod_of(admin: kube.Client, kind: str, mode: Mode) -> Iterator[kube.Client]:
-    """The rights of a pod of the agent's Deployment or DaemonSet, bound to the node OWN."""
-    (template,) = [item["spec"]["template"] for item in objects("agent", mode=mode) if item["kind"] == kind]
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {**template["metadata"], "name": kind.lower(), "namespace": AGENT_NAMESPACE},
-        "spec": {**template["spec"], "nodeName": OWN},
-    }
-    admin.create(pod)
-    try:
-        yield admin.with_token(admin.token_of(pod))
-    finally:
-        admin.delete(pod)
 
 
 WITHOUT_STARTUP = {"spec": {"taints": OTHERS}}
@@ -196,18 +116,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("change", ALLOWED.values(), ids=ALLOWED.keys())
 def test_the_agent_may(agent: kube.Client, change: dict[str, Any]) -> None:
-    assert _refusal(agent, OWN, change) == ""
+    assert refusal(agent, OWN, change) == ""
 
 
 @pytest.mark.parametrize(("change", "sentence"), REFUSED.values(), ids=REFUSED.keys())
 def test_the_agent_may_not(agent: kube.Client, change: dict[str, Any], sentence: str) -> None:
-    assert _denied(policies.NODES, sentence) in _refusal(agent, OWN, change)
+    assert _denied(policies.NODES, sentence) in refusal(agent, OWN, change)
 
 
 @pytest.mark.parametrize("change", ALLOWED.values(), ids=ALLOWED.keys())
-def test_the_agent_may_change_nothing_of_another_node(agent: kube.Client, change: dict[str, Any]) -> None:
+def test_the_agent_may_change_nothing_of_anothernode(agent: kube.Client, change: dict[str, Any]) -> None:
     sentence = "the agent changes the node that it runs on, and no other"
-    assert _denied(policies.NODES, sentence) in _refusal(agent, OTHER, change)
+    assert _denied(policies.NODES, sentence) in refusal(agent, OTHER, change)
 
 
 @pytest.mark.usefixtures("mode")
@@ -216,51 +136,51 @@ def test_a_token_that_does_not_name_the_node_changes_nothing(kube_server: kube.S
     name = f"system:serviceaccount:{AGENT_NAMESPACE}:{AGENT_ACCOUNT}"
     client = kube_server.admin.impersonating(name, extra=extra)
     sentence = "the agent changes the node that it runs on, and no other"
-    assert _denied(policies.NODES, sentence) in _refusal(client, OWN, WITHOUT_STARTUP)
+    assert _denied(policies.NODES, sentence) in refusal(client, OWN, WITHOUT_STARTUP)
 
 
 @pytest.mark.usefixtures("mode")
 def test_others_are_not_bound(kube_server: kube.Server) -> None:
     changes = {"metadata": {"labels": {"x": "1"}}, "spec": {"unschedulable": True, "taints": []}}
-    assert _refusal(kube_server.admin, OTHER, changes) == ""
+    assert refusal(kube_server.admin, OTHER, changes) == ""
 
 
 def test_a_node_without_taints_annotations_and_labels_is_no_error(agent: kube.Client, kube_server: kube.Server) -> None:
     bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": OWN}}
-    kube_server.admin.delete(_node(OWN))
+    kube_server.admin.delete(node(OWN))
     kube_server.admin.create(bare)
     try:
-        assert _refusal(agent, OWN, {"metadata": {"annotations": {"glowplug.dev/x": "1"}}}) == ""
-        assert _denied(policies.NODES, _ADDED) in _refusal(agent, OWN, {"spec": {"taints": [NOT_READY, STARTUP]}})
-        assert _denied(policies.NODES, _LABELS) in _refusal(agent, OWN, {"metadata": {"labels": {"a": "1"}}})
+        assert refusal(agent, OWN, {"metadata": {"annotations": {"glowplug.dev/x": "1"}}}) == ""
+        assert _denied(policies.NODES, _ADDED) in refusal(agent, OWN, {"spec": {"taints": [NOT_READY, STARTUP]}})
+        assert _denied(policies.NODES, _LABELS) in refusal(agent, OWN, {"metadata": {"labels": {"a": "1"}}})
     finally:
         kube_server.admin.delete(bare)
-        kube_server.admin.create(_node(OWN))
+        kube_server.admin.create(node(OWN))
 
 
 def test_the_taint_is_really_gone_and_stays_gone(agent: kube.Client, kube_server: kube.Server) -> None:
-    agent.patch(_node(OWN), WITHOUT_STARTUP)
+    agent.patch(node(OWN), WITHOUT_STARTUP)
     try:
         taints = kube_server.admin.get("v1", "Node", OWN).document["spec"]["taints"]
         assert [taint["key"] for taint in taints] == [taint["key"] for taint in OTHERS]
-        assert _denied(policies.NODES, _ADDED) in _refusal(agent, OWN, {"spec": NODE["spec"]})
+        assert _denied(policies.NODES, _ADDED) in refusal(agent, OWN, {"spec": NODE["spec"]})
     finally:
-        kube_server.admin.patch(_node(OWN), {"spec": NODE["spec"]})
+        kube_server.admin.patch(node(OWN), {"spec": NODE["spec"]})
 
 
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": AGENT_NAMESPACE}}
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": AGENT_NAMESPACE}}
 NO_RIGHT: dict[str, Callable[[kube.Client], object]] = {
-    "delete its node": lambda agent: agent.delete(_node(OWN)),
-    "make a node": lambda agent: agent.create(_node("node-new"), dry_run=True),
-    "change a node's status": lambda agent: agent.patch(_node(OWN), {"status": {}}, subresource="status", dry_run=True),
+    "delete its node": lambda agent: agent.delete(node(OWN)),
+    "make a node": lambda agent: agent.create(node("node-new"), dry_run=True),
+    "change a node's status": lambda agent: agent.patch(node(OWN), {"status": {}}, subresource="status", dry_run=True),
     "read secrets": lambda agent: agent.list("v1", "Secret"),
     "read a secret of its namespace": lambda agent: agent.get("v1", "Secret", "s", AGENT_NAMESPACE),
     "write a secret": lambda agent: agent.create(SECRET, dry_run=True),
     "read configuration": lambda agent: agent.list("v1", "ConfigMap"),
     "write configuration": lambda agent: agent.create(CONFIG, dry_run=True),
-    "make a pod": lambda agent: agent.create(_pod(AGENT_NAMESPACE, []), dry_run=True),
-    "delete a pod": lambda agent: agent.delete(_pod(AGENT_NAMESPACE, [])),
+    "make a pod": lambda agent: agent.create(pod_with(AGENT_NAMESPACE, []), dry_run=True),
+    "delete a pod": lambda agent: agent.delete(pod_with(AGENT_NAMESPACE, [])),
     "read a pod's log": lambda agent: agent.request("GET", f"/api/v1/namespaces/{AGENT_NAMESPACE}/pods/daemonset/log"),
     "make a token": lambda agent: agent.request(
         "POST", f"/api/v1/namespaces/{AGENT_NAMESPACE}/serviceaccounts/{AGENT_ACCOUNT}/token", {"spec": {}}
@@ -313,11 +233,11 @@ def test_the_agent_may_read_what_it_needs_and_say_what_it_did(agent: kube.Client
 
 @pytest.mark.parametrize("mode", [Mode.SHARED], indirect=True)
 def test_what_frees_nodes_may_free_any_and_change_nothing_else(mode: Mode, kube_server: kube.Server) -> None:
-    with _pod_of(kube_server.admin, "Deployment", mode) as release:
+    with pod_of(kube_server.admin, "Deployment", mode) as release:
         for node in (OWN, OTHER):
-            assert _refusal(release, node, WITHOUT_STARTUP) == ""
+            assert refusal(release, node, WITHOUT_STARTUP) == ""
             for change, sentence in REFUSED.values():
-                assert _denied(policies.NODES, sentence) in _refusal(release, node, change)
+                assert _denied(policies.NODES, sentence) in refusal(release, node, change)
 
 
 def _workload(mode: Mode, namespace: str = "workloads", **asked: Any) -> dict[str, Any]:
@@ -526,7 +446,7 @@ def test_the_domain_of_a_namespace_is_its_label(mode: Mode, kube_server: kube.Se
 @pytest.mark.usefixtures("mode")
 def test_namespaces_without_the_label_are_not_bound(kube_server: kube.Server) -> None:
     kube_server.make_namespace("elsewhere")
-    pod = _pod("elsewhere", [{"name": "x", "hostPath": {"path": "/etc"}}])
+    pod = pod_with("elsewhere", [{"name": "x", "hostPath": {"path": "/etc"}}])
     assert _made(kube_server.admin, pod) == ""
 
 
@@ -540,7 +460,7 @@ def _of_engine(**context: Any) -> Change:
     return change
 
 
-def _of_pod(**fields: Any) -> Change:
+def _ofpod_with(**fields: Any) -> Change:
     def change(pod: dict[str, Any]) -> None:
         pod["spec"].update(fields)
 
@@ -556,8 +476,8 @@ _CAPABILITIES = "capabilities are those of Pod Security's baseline, IPC_LOCK, SY
 WAYS_ROUND: dict[str, tuple[Change, str]] = {
     "a privileged engine": (_of_engine(privileged=True, allowPrivilegeEscalation=True), _PRIVILEGED),
     "a privileged init container": (_in_init_container(privileged=True), _PRIVILEGED),
-    "the node's processes": (_of_pod(hostPID=True), "hostPID is off: "),
-    "the node's shared memory": (_of_pod(hostIPC=True), "hostIPC is off: "),
+    "the node's processes": (_ofpod_with(hostPID=True), "hostPID is off: "),
+    "the node's shared memory": (_ofpod_with(hostIPC=True), "hostIPC is off: "),
     "the right to mount": (_of_engine(capabilities={"add": ["SYS_ADMIN"]}), _CAPABILITIES),
     "the right to open files by handle": (
         _of_engine(capabilities={"add": ["IPC_LOCK", "DAC_READ_SEARCH"]}),
@@ -567,7 +487,7 @@ WAYS_ROUND: dict[str, tuple[Change, str]] = {
     "a right of an init container": (_in_init_container(capabilities={"add": ["SYS_MODULE"]}), _CAPABILITIES),
 }
 STILL_ALLOWED: dict[str, Change] = {
-    "the host's network, as EFA and NCCL have it": _of_pod(hostNetwork=True),
+    "the host's network, as EFA and NCCL have it": _ofpod_with(hostNetwork=True),
     "pinned memory, as RDMA has it": _of_engine(capabilities={"add": ["IPC_LOCK", "SYS_NICE"]}),
     "no context at all": lambda pod: _engine(pod).pop("securityContext"),
     "privileges that are denied": _of_engine(privileged=False),
@@ -597,7 +517,7 @@ def earlier(mode: Mode, kube_server: kube.Server) -> Iterator[dict[str, Any]]:
     admin = kube_server.admin
     namespace = f"joins-{mode.value}"
     kube_server.make_namespace(namespace, {"pod-security.kubernetes.io/enforce": "privileged"})
-    pod = _pod(namespace, [{"name": "x", "hostPath": {"path": "/etc"}}])
+    pod = pod_with(namespace, [{"name": "x", "hostPath": {"path": "/etc"}}])
     pod["metadata"]["finalizers"] = ["glowplug.test/held"]
     pod["spec"]["hostPID"] = True
     pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
@@ -607,7 +527,7 @@ def earlier(mode: Mode, kube_server: kube.Server) -> Iterator[dict[str, Any]]:
     wait_for(
         SECONDS,
         "the namespace has joined",
-        lambda: _is_refused(admin, {**pod, "metadata": {"name": "new", "namespace": namespace}}),
+        lambda: is_refused(admin, {**pod, "metadata": {"name": "new", "namespace": namespace}}),
     )
     try:
         yield pod
@@ -646,7 +566,7 @@ def running(mode: Mode, kube_server: kube.Server) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("mode", [Mode.NODE], indirect=True)
 @pytest.mark.parametrize("volume", [recipe.STORE_VOLUME, recipe.OUTBOX_VOLUME])
-def test_a_debugging_container_mounts_nothing_of_the_node(
+def test_a_debugging_container_mounts_nothing_of_thenode(
     running: dict[str, Any], kube_server: kube.Server, volume: str
 ) -> None:
     debugger = {"name": "debug", "image": "i:1", "volumeMounts": [{"name": recipe.CACHE_VOLUME, "mountPath": "/x"}]}

@@ -107,6 +107,13 @@ TAINT_FAILED: Final = Reason(
     "The startup taint could not be removed; the agent tries again.",
     "Look at its role and the admission policy; `glowplug agent release` frees the node later.",
 )
+TAINT_RELEASED: Final = Reason(
+    "StartupTaintReleased",
+    WARNING,
+    "Node",
+    "The node's agent left the startup taint on for too long, so `glowplug agent release` took it away: pods start, cold.",
+    "Look at the agent's pod on that node: is it there, does it run, what does its log say?",
+)
 
 REASONS: Final = (
     HIT,
@@ -122,6 +129,7 @@ REASONS: Final = (
     NOT_NVME,
     TAINT_REMOVED,
     TAINT_FAILED,
+    TAINT_RELEASED,
 )
 
 
