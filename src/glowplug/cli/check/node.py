@@ -1,4 +1,7 @@
-"""`glowplug check node`: is this node one on which artifacts are quickly at hand?"""
+"""`glowplug check node`: is this node one on which artifacts are quickly at hand?
+
+Looks at the directory that the agent of this node would take, by the agent's own choice.
+"""
 
 from __future__ import annotations
 
