@@ -1,4 +1,4 @@
-"""A node's store filled from the store: what is held, what pods are told meanwhile, and that it comes out right whatever happens."""
+"""A node's store filled from the store: what is held, what pods are told, and that it recovers."""
 
 from __future__ import annotations
 

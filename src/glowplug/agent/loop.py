@@ -12,21 +12,24 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from glowplug.agent import asking, candidates
+from glowplug.agent import asking, candidates, shared
 from glowplug.agent.bringing import FETCH_SECONDS, LIST_SECONDS
+from glowplug.agent.collecting import Collector
 from glowplug.agent.health import Health, Pulse
 from glowplug.agent.prewarm import Prewarm, Source
 from glowplug.agent.program import program
+from glowplug.agent.settings import Mode
 from glowplug.agent.stopping import StoppableClock
 from glowplug.agent.voice import Voice
 from glowplug.agent.watching import Pods
-from glowplug.core.clock import Deadline
-from glowplug.core.errors import UnavailableError
+from glowplug.core.clock import SYSTEM, Deadline
+from glowplug.core.errors import GlowplugError, UnavailableError
 from glowplug.store.readonly import ReadOnly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
+    from glowplug.agent.root import Root
     from glowplug.agent.settings import Settings
     from glowplug.cache.format import Manifest
     from glowplug.kube.contract import Api
@@ -35,6 +38,13 @@ if TYPE_CHECKING:
 _END_SECONDS: Final = 7.0
 _EVENTS_SECONDS: Final = 2.0
 _SLACK_SECONDS: Final = 120.0
+_FIRST_WAIT: Final = 2.0
+_LONGEST_WAIT: Final = 300.0
+_EVERY_SECONDS: Final = 2.0
+_ROUND_SECONDS: Final = 1200.0
+_SHARED_SECONDS: Final = 900.0
+_GPUS_SECONDS: Final = 60.0
+NVME_ANNOTATION: Final = "glowplug.dev/nvme-backed"
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,7 @@ class Outside:
 
     api: Api
     open_store: Callable[[], Store]
+    root: Root
     verify: Callable[[Manifest], None] | None = None
 
 
@@ -53,16 +64,19 @@ class Agent:
         """`stop` ends it. Raises UsageError (`missing-extra`)."""
         clock = StoppableClock(stop)
         self._settings = settings
+        self._outside = outside
         self._stop = stop
         self.voice = Voice(outside.api, settings)
+        self.voice.nvme(backed=outside.root.nvme_backed, where=outside.root.why)
         self.pods = Pods(outside.api, settings, self.voice)
         self._store = _kept(outside.open_store)
+        gpus = _Gpus(outside.api, settings.node_name)
         self.prewarm = Prewarm(
             settings,
             self.voice,
             Source(
                 store=lambda: ReadOnly(self._store()),  # fetching writes nothing
-                gpus=lambda: _gpus(outside.api, settings.node_name),
+                gpus=gpus,
                 wishes=lambda: asking.wishes(outside.api, settings),
                 program=program,
             ),
@@ -70,6 +84,8 @@ class Agent:
             clock=clock,
             draw=random.random,
         )
+        self.collector = Collector(settings, self.pods, outside.open_store, gpus, self.voice, self.prewarm)
+        self._clock = clock
         self._pulses: dict[str, Pulse] = {}
         self._threads: list[threading.Thread] = []
 
@@ -91,6 +107,11 @@ class Agent:
         self._loop("wanted", fetching, lambda tick: self.prewarm.run_wanted(stop, tick))
         self._thread("patience", lambda: self.prewarm.run_patience(stop))
         self._thread("pods", lambda: self.pods.run(stop))
+        self._thread("node", self._annotate)
+        if settings.mode is Mode.SHARED:
+            self._loop("shared", _SHARED_SECONDS, self._share)
+        elif settings.kept:
+            self._loop("outboxes", 2 * _ROUND_SECONDS, self._collect)
         for thread in self._threads:
             thread.start()
         health.start()
@@ -103,6 +124,30 @@ class Agent:
         self.voice.close(Deadline.after(_EVENTS_SECONDS))
         return not any(thread.is_alive() for thread in self._threads)
 
+    def _share(self, tick: Callable[[], None]) -> None:
+        settings, api = self._settings, self._outside.api
+        shared.run(settings, api, self.voice, self.prewarm.unready, self._stop, tick, draw=random.random)
+
+    def _collect(self, tick: Callable[[], None]) -> None:
+        while not self._stop.is_set():
+            tick()
+            self.collector.round(Deadline.after(_ROUND_SECONDS, self._clock))
+            self._stop.wait(_EVERY_SECONDS)
+
+    def _annotate(self) -> None:
+        """Say on the node itself when its cache lies on a network disk. Tried until it succeeds."""
+        value = None if self._outside.root.nvme_backed else "false"
+        wait = _FIRST_WAIT
+        while not self._stop.is_set():
+            try:
+                self._outside.api.annotate_node(self._settings.node_name, {NVME_ANNOTATION: value})
+            except GlowplugError as error:
+                self.voice.failed("annotate", error)
+            else:
+                return
+            self._stop.wait(wait)
+            wait = min(_LONGEST_WAIT, 2 * wait)
+
     def _loop(self, name: str, seconds: float, work: Callable[[Callable[[], None]], None]) -> None:
         pulse = self._pulses[name] = Pulse(seconds)
         self._thread(name, lambda: work(pulse.tick))
@@ -111,11 +156,25 @@ class Agent:
         self._threads.append(threading.Thread(target=work, name=name, daemon=True))
 
 
-def _gpus(api: Api, node: str) -> Sequence[str]:
-    found = candidates.gpus(api.node(node))
-    if not found:
-        raise UnavailableError(f"no label of node {node} and no driver's file says yet which GPUs it has")
-    return found
+class _Gpus:
+    """The GPUs that this node may have, asked of the API no more than once a minute."""
+
+    def __init__(self, api: Api, node: str) -> None:
+        self._api = api
+        self._node = node
+        self._known: tuple[float, tuple[str, ...]] = (0.0, ())
+        self._lock = threading.Lock()
+
+    def __call__(self) -> tuple[str, ...]:
+        """Raises the API's errors, and UnavailableError where it does not say yet."""
+        with self._lock:
+            until, found = self._known
+            if not found or SYSTEM.monotonic() >= until:
+                found = candidates.gpus(self._api.node(self._node))
+                self._known = (SYSTEM.monotonic() + _GPUS_SECONDS, found)
+        if not found:
+            raise UnavailableError(f"neither node {self._node}'s labels nor its driver say yet which GPUs it has")
+        return found
 
 
 def _kept(open_store: Callable[[], Store]) -> Callable[[], Store]:

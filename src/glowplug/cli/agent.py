@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import sys
 import threading
 from pathlib import Path
@@ -13,24 +12,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from glowplug.cli import release
+from glowplug.cli.daemon import address, demand_taint, ends_at_a_signal
 from glowplug.cli.examples import epilog
 from glowplug.cli.values import demand_some, duration
 from glowplug.core import units
 from glowplug.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from glowplug.agent.loop import Outside
+    from glowplug.agent.root import Root
     from glowplug.agent.settings import Publisher, Settings
     from glowplug.store.contract import Store
 
-ROOTS: Final = (Path("/mnt/k8s-disks/0/glowplug"), Path("/mnt/.ephemeral/glowplug"))
-SHARED: Final = (Path("/mnt/k8s-disks/0/compile-cache"), Path("/mnt/.ephemeral/compile-cache"))
-_ADDRESS: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_.-]*):(?P<port>[0-9]{1,5})", re.ASCII)
 _NAME: Final = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
 _PUBLISHER: Final = re.compile(rf"(?P<namespace>{_NAME})(?:/(?P<account>{_NAME}))?", re.ASCII)
-_TAINT: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_./-]{0,315}[A-Za-z0-9])?", re.ASCII)
 _UNDONE: Final = 3
 
 
@@ -119,26 +115,33 @@ def command(context: click.Context, /, **options: Any) -> int | None:
     if context.invoked_subcommand is not None:
         return None
     demand_some(context)
-    settings = _settings(**options)
-    outside = _outside(settings)
+    from glowplug.agent import root as roots
+
+    given = options["root"]
+    place = roots.find((given,) if given else roots.ROOTS, options.pop("require_instance_store"))
+    settings = _settings(place, **options)
+    outside = _outside(settings, place)
     from glowplug.agent.loop import Agent
 
     stop = threading.Event()
     if settings.once:
         return 0 if Agent(settings, outside, stop).once() else _UNDONE
-    received = _ends_at_a_signal(stop)
+    received = ends_at_a_signal(stop)
     if not Agent(settings, outside, stop).run():
         # Python would wait for what hangs in the network; who ends us would not.
         sys.stderr.flush()
-        os._exit(_status(received))
-    return _status(received)
+        os._exit(received())
+    return received()
+
+
+command.add_command(release.command)
 
 
 def _settings(
+    place: Root,
     *,
     root: Path | None,
     shared_dir: Path | None,
-    require_instance_store: bool,
     store: str | None,
     domain: tuple[str, ...],
     node_name: str | None,
@@ -155,6 +158,7 @@ def _settings(
     once: bool,
 ) -> Settings:
     """Raises UsageError, BadInputError."""
+    from glowplug.agent import root as roots
     from glowplug.agent.settings import Mode, Settings
     from glowplug.nodestore import layout
 
@@ -165,20 +169,18 @@ def _settings(
         raise UsageError("no trust domain is named", hint="give --domain NAME, once for each")
     for one in domain:
         layout.store(Path("/"), one)
-    if not _TAINT.fullmatch(taint):
-        raise UsageError(f"--taint: {taint!r} cannot be the key of a taint")
+    demand_taint(taint)
     for name, path in (("--root", root), ("--shared-dir", shared_dir)):
         if path is not None and (not path.is_absolute() or ".." in path.parts or path == Path("/")):
             raise UsageError(f"{name}: not an absolute path of its own: {str(path)!r}")
-    host, port = _address(listen)
-    del require_instance_store
+    host, port = address(listen)
     return Settings(
-        root=root or ROOTS[0],
+        root=place.path,
         node_name=node,
         mode=Mode(mode),
         store=store or "",
         domains=tuple(dict.fromkeys(domain)),
-        shared_dir=(shared_dir or SHARED[0]) if mode == "shared" else None,
+        shared_dir=(shared_dir or roots.find(roots.SHARED).path) if mode == "shared" else None,
         taint=taint if mode == "shared" else "",
         prewarm_seconds=duration(prewarm_timeout),
         max_bytes=units.parse_size(max_bytes) if max_bytes else None,
@@ -188,12 +190,13 @@ def _settings(
         read_only=read_only,
         observe=observe,
         once=once,
+        kept=place.kept,
         relist_seconds=duration(relist),
         verify_key=verify_key,
     )
 
 
-def _outside(settings: Settings) -> Outside:
+def _outside(settings: Settings, place: Root) -> Outside:
     """Raises UsageError for an address that is none and where nothing leads to Kubernetes, BadInputError for what is no key."""
     from glowplug.agent.loop import Outside
     from glowplug.cli.cache.options import policy
@@ -207,7 +210,7 @@ def _outside(settings: Settings) -> Outside:
     if settings.store:
         with contextlib.suppress(AccessDeniedError, UnavailableError):  # credentials may come later
             opened()
-    return Outside(connect.found(), opened, policy(settings.verify_key))
+    return Outside(connect.found(), opened, place, policy(settings.verify_key))
 
 
 def _publisher(text: str) -> Publisher:
@@ -217,28 +220,3 @@ def _publisher(text: str) -> Publisher:
     if found is None:
         raise UsageError(f"--publish-from: {text[:200]!r} is neither NAMESPACE nor NAMESPACE/SERVICEACCOUNT")
     return Publisher(found["namespace"], found["account"] or "")
-
-
-def _address(text: str) -> tuple[str, int]:
-    found = _ADDRESS.fullmatch(text)
-    if found is None or int(found["port"]) > 65535:
-        raise UsageError(f"--listen: {text[:200]!r} is no address", hint="write :9090, or 127.0.0.1:9090")
-    return found["host"].strip("[]"), int(found["port"])
-
-
-def _ends_at_a_signal(stop: threading.Event) -> Callable[[], int]:
-    """SIGTERM and SIGINT set `stop`, in process 1 too; what is returned says which it was."""
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # before any other thread: each inherits it, and one waits
-    received: list[int] = []
-
-    def wait() -> None:
-        received.append(signal.sigwait(numbers))
-        stop.set()
-
-    threading.Thread(target=wait, name="signals", daemon=True).start()
-    return lambda: received[0] if received else signal.SIGTERM
-
-
-def _status(received: Callable[[], int]) -> int:
-    return 130 if received() == signal.SIGINT else 0

@@ -1,0 +1,241 @@
+"""The pods of a node as a real API server tells of them, those gone too, and the trust domain that each is in."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glowplug.agent import watching
+from glowplug.agent.settings import Settings
+from glowplug.agent.watching import Pods
+from glowplug.core.errors import AccessDeniedError, NotFoundError, UnavailableError
+from glowplug.kube import connect
+from glowplug.kube.contract import Change, Seen
+from lab import kube
+from tests.agent.hearing import Heard
+from tests.clocks import Held
+from tests.parts import requires
+
+real_kube = requires("kube")
+
+
+def settings(**changes: Any) -> Settings:
+    return Settings(Path("/nowhere"), **{"node_name": "n1", "domains": ("one", "two"), **changes})
+
+
+def until(holds: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@contextmanager
+def watched(pods: Pods) -> Iterator[Pods]:
+    stop = threading.Event()
+    thread = threading.Thread(target=pods.run, args=(stop,))
+    thread.start()
+    try:
+        assert pods.synced.wait(60)
+        yield pods
+    finally:
+        stop.set()
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+class TestWithARealServer:
+    pytestmark = real_kube
+
+    @pytest.fixture
+    def namespace(self, kube_server: kube.Server) -> str:
+        name = f"w-{secrets.token_hex(4)}"
+        kube_server.make_namespace(name, {"glowplug.dev/domain": "two"})
+        return name
+
+    @pytest.fixture
+    def node(self) -> str:
+        return f"n-{secrets.token_hex(4)}"
+
+    def _pod(self, namespace: str, node: str, name: str) -> dict[str, Any]:
+        container = {"name": "c", "image": "vllm/vllm-openai:v0.21.0"}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"nodeName": node, "containers": [container]},
+        }
+
+    def test_pods_come_and_go(self, kube_server: kube.Server, namespace: str, node: str) -> None:
+        api = connect.from_kubeconfig(str(kube_server.kubeconfig(kube_server.administrator)))
+        before = self._pod(namespace, node, "before")
+        other = self._pod(namespace, f"{node}-other", "other")
+        kube_server.admin.create(other)
+        uid = kube_server.admin.create(before).document["metadata"]["uid"]
+        heard = Heard()
+        with watched(Pods(api, settings(node_name=node), heard)) as pods:
+            found = pods.get(uid)
+            assert found is not None
+            assert (found.namespace, found.name, found.account, found.domain) == (namespace, "before", "default", "two")
+            assert "managedFields" not in found.object["metadata"]
+            assert [pod.name for pod in pods.all()] == ["before"], "another node's pods are nobody's here"
+            later = kube_server.admin.create(self._pod(namespace, node, "later")).document["metadata"]["uid"]
+            until(lambda: pods.get(later))
+            kube_server.admin.delete(before)
+            until(lambda: (gone := pods.get(uid)) is not None and gone.gone)
+            assert [pod.name for pod in pods.all()] == ["later"]
+        assert heard.of("failed") == []
+
+
+class Api:
+    """Says of namespaces what it is told to; for faults that a real server has only now and then."""
+
+    def __init__(self) -> None:
+        self.labels: dict[str, str] = {}
+        self.error: Exception | None = None
+        self.asked = 0
+
+    def namespace(self, name: str) -> dict[str, Any]:
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        return {"metadata": {"name": name, "labels": self.labels}}
+
+
+def pod(uid: str = "u1", namespace: str = "team") -> dict[str, Any]:
+    return {"metadata": {"uid": uid, "namespace": namespace, "name": f"p-{uid}"}, "spec": {"serviceAccountName": "a"}}
+
+
+SYNCED = Change(Seen.SYNCED, {})
+
+
+def here(uid: str = "u1") -> Change:
+    return Change(Seen.HERE, pod(uid))
+
+
+def gone(uid: str = "u1") -> Change:
+    return Change(Seen.GONE, pod(uid))
+
+
+class TestWhatIsRemembered:
+    def test_a_pod_that_is_gone_for_an_hour(self) -> None:
+        clock = Held()
+        pods = Pods(Api(), settings(), Heard(), clock)  # type: ignore[arg-type]
+        pods.take(here())
+        pods.take(gone())
+        clock.at = watching.REMEMBERED_SECONDS - 1
+        found = pods.get("u1")
+        assert found is not None
+        assert found.gone
+        clock.at += 2
+        assert pods.get("u1") is None
+
+    def test_what_a_new_listing_does_not_tell_of_is_gone(self) -> None:
+        pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
+        for change in (here("u1"), here("u2"), SYNCED, here("u2"), SYNCED):
+            pods.take(change)
+        assert [one.uid for one in pods.all()] == ["u2"]
+        old = pods.get("u1")
+        assert old is not None
+        assert old.gone
+
+    def test_a_pod_that_comes_back_is_here(self) -> None:
+        pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
+        for change in (here(), gone(), here()):
+            pods.take(change)
+        found = pods.get("u1")
+        assert found is not None
+        assert not found.gone
+
+    def test_no_more_than_a_bounded_number(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(watching, "_REMEMBERED", 2)
+        pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
+        for number in range(4):
+            pods.take(here(f"u{number}"))
+            pods.take(gone(f"u{number}"))
+        assert [pods.get(f"u{number}") is not None for number in range(4)] == [False, False, True, True]
+
+    def test_nothing_of_a_pod_that_nobody_spoke_of(self) -> None:
+        pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
+        pods.take(gone())
+        assert pods.get("u1") is None
+        assert not pods.synced.is_set()
+
+
+class TestTheDomain:
+    @pytest.mark.parametrize(
+        ("labels", "domains", "domain"),
+        [
+            ({}, ("one", "two"), "team"),
+            ({}, ("one",), "one"),
+            ({"glowplug.dev/domain": "three"}, ("one",), "three"),
+            ({}, ("team",), "team"),
+        ],
+    )
+    def test_is_the_namespace_s(self, labels: dict[str, str], domains: tuple[str, ...], domain: str) -> None:
+        api = Api()
+        api.labels = labels
+        pods = Pods(api, settings(domains=domains), Heard())  # type: ignore[arg-type]
+        pods.take(here())
+        found = pods.get("u1")
+        assert found is not None
+        assert found.domain == domain
+
+    def test_stays_what_it_was_when_the_pod_came(self) -> None:
+        api = Api()
+        pods = Pods(api, settings(), Heard())  # type: ignore[arg-type]
+        pods.take(here())
+        api.labels = {"glowplug.dev/domain": "other"}
+        pods.take(here())
+        pods.take(gone())
+        found = pods.get("u1")
+        assert found is not None
+        assert found.domain == "team"
+
+    def test_is_not_guessed_while_the_api_does_not_answer(self) -> None:
+        api, clock, heard = Api(), Held(), Heard()
+        api.error = UnavailableError("away")
+        pods = Pods(api, settings(), heard, clock)  # type: ignore[arg-type]
+        pods.take(here())
+        first = pods.get("u1")
+        assert first is not None
+        assert first.domain == ""
+        assert api.asked == 1, "and it is not asked at every look"
+        pods.take(gone())
+        api.error, clock.at = None, 6.0
+        later = pods.get("u1")
+        assert later is not None
+        assert (later.domain, later.gone) == ("team", True)
+        assert heard.of("failed") == [("api", "unavailable")]
+
+    def test_of_a_namespace_that_is_gone_already_is_its_name(self) -> None:
+        api = Api()
+        api.error = NotFoundError("gone")
+        pods = Pods(api, settings(), Heard())  # type: ignore[arg-type]
+        pods.take(here())
+        found = pods.get("u1")
+        assert found is not None
+        assert found.domain == "team"
+
+
+def test_a_watch_that_is_refused_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_FIRST_WAIT", 0.01)
+    heard = Heard()
+
+    class Refusing(Api):
+        def watch_pods(self, *, node: str, stop: threading.Event) -> Iterator[Change]:
+            self.asked += 1
+            if self.asked < 3:
+                raise AccessDeniedError("watch pods: forbidden")
+            yield SYNCED
+            stop.wait()
+
+    with watched(Pods(Refusing(), settings(), heard)):  # type: ignore[arg-type]
+        assert heard.of("failed") == [("api", "access-denied")] * 2
