@@ -72,6 +72,14 @@ def cache_key() -> Pages:
     return {"docs/cache-key.md": text.rstrip() + "\n"}
 
 
+def events_and_metrics() -> Pages:
+    """docs/reference/events-and-metrics.md: what a node's agent tells, from the tables that it uses."""
+    from glowplug.agent import describe
+
+    head = ["# Events, metrics and log lines", "", _GENERATED.format(source="`src/glowplug/agent/`")]
+    return {"docs/reference/events-and-metrics.md": "\n".join(head) + "\n" + describe.events_and_metrics()}
+
+
 def command_line() -> Pages:
     """docs/reference/cli.md: every command with its arguments and options."""
     import click
@@ -276,7 +284,7 @@ def rules() -> Pages:
     return {"docs/rules/README.md": "\n".join(table) + "\n", **pages}
 
 
-GENERATORS: Sequence[Callable[[], Pages]] = (errors, cache_key, command_line, schemas, rules)
+GENERATORS: Sequence[Callable[[], Pages]] = (errors, cache_key, command_line, events_and_metrics, schemas, rules)
 
 
 def generate() -> dict[str, str]:

@@ -1,0 +1,83 @@
+"""docs/reference/events-and-metrics.md, made of the tables that the agent itself uses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from glowplug.agent.events import COMPONENT, REASONS
+from glowplug.agent.metrics import METRICS
+
+_LINES: Final = (
+    ("start", "A pod's start has its verdict: `verdict`, `restore`, their reasons, seconds and bytes."),
+    ("publish", "What became of artifacts that a pod handed over: `outcome`, `reason`, `parts`, `bytes`."),
+    ("refused", "Something in an outbox was not believed: `reason`, `detail`."),
+    ("fetch", "Parts of a key came into the node store."),
+    ("remove", "A key left the node store: `reason`."),
+    ("prewarm", "The first fetch of a domain is done."),
+    ("taint", "What became of the startup taint: `outcome`."),
+    ("nvme", "Where the agent's root lies."),
+    ("failure", "Something did not work and is tried again: `of`, `code`, `error`."),
+)
+LINES: Final = tuple(what for what, _ in _LINES)
+"""The values of `what` in log lines."""
+
+_ABOVE: Final = f"""\
+What a node's agent tells: events for who looks at one pod, metrics for who looks at many, and a log line for each decision.
+
+## Events
+
+`kubectl describe pod` shows them, and `kubectl get events --field-selector source={COMPONENT}` all of a namespace. Those about
+nodes are in the namespace `default`. Each is written once, also where the agent is started again; one pod or node gets {{most}} an
+hour at most. An event that the API server does not take is lost, and nothing waits for it.
+
+| reason | type | about | means | what to do |
+|---|---|---|---|---|
+{{events}}
+
+## Metrics
+
+At `/metrics` of `--listen`, in Prometheus' text format. What labels can say is from fixed sets: `domain` is one that this agent
+keeps or `other`; `reason` and `code` are words of [errors](../errors.md) and of start documents without their details, or `other`;
+`field` is a field of the [key](../cache-key.md). Which argument or variable it was is in events and log lines.
+
+| metric | kind | labels | means | what to do |
+|---|---|---|---|---|
+{{metrics}}
+
+Two questions that come up often:
+
+```
+sum by (domain) (rate(glowplug_starts_total{{{{verdict="hit"}}}}[1d])) / sum by (domain) (rate(glowplug_starts_total[1d]))
+histogram_quantile(0.9, sum by (le, verdict) (rate(glowplug_start_ready_seconds_bucket[1d])))
+```
+
+## Log lines
+
+One JSON object a line on stderr, with `at` (RFC 3339, UTC), `what` and `node`; where it is about a pod, `namespace`, `pod` and
+`uid`; `domain` and the first 12 digits of the `key` digest where these are known. Values that are empty are left out.
+
+| `what` | means |
+|---|---|
+{{lines}}
+"""
+
+
+def events_and_metrics() -> str:
+    """The whole page without its head."""
+    from glowplug.agent.posting import PER_OBJECT
+
+    events = [
+        f"| `{one.name}` | {one.type} | {one.about} | {_cell(one.means)} | {_cell(one.advice) or '–'} |"
+        for one in REASONS
+    ]
+    metrics = [
+        f"| `{one.name}` | {one.kind.value} | {', '.join(f'`{label}`' for label in one.labels) or '–'} | {_cell(one.means)} "
+        f"| {_cell(one.advice) or '–'} |"
+        for one in METRICS
+    ]
+    lines = [f"| `{what}` | {means} |" for what, means in _LINES]
+    return _ABOVE.format(most=PER_OBJECT, events="\n".join(events), metrics="\n".join(metrics), lines="\n".join(lines))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,296 @@
+"""Every decision told three times: a number, an event, a line; a pod's claims as claims, and everything once."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from glowplug.agent import describe
+from glowplug.agent.metrics import METRICS
+from glowplug.agent.pods import Pod
+from glowplug.agent.settings import Settings
+from glowplug.agent.telling import Telling
+from glowplug.agent.voice import Voice
+from glowplug.core.clock import Deadline
+from glowplug.core.documents.start import (
+    Compile,
+    PublishOutcome,
+    PublishResult,
+    RestoreOutcome,
+    RestoreResult,
+    Start,
+    Verdict,
+)
+from glowplug.core.errors import AccessDeniedError, UnavailableError
+
+POD = Pod("uid-1", "team-a", "vllm-0", "vllm", "team-a", {})
+DIGEST = "0123456789abcdef" * 4
+SECRET = "hf_AbCdEfGhIjKlMnOpQrStUvWx"
+
+
+class Server:
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def put_event(self, event: Any) -> bool:
+        self.events.append(event)
+        return True
+
+
+class Spoken:
+    """A voice, and what came of it."""
+
+    def __init__(self) -> None:
+        self._stream = io.StringIO()
+        self._server = Server()
+        settings = Settings(Path("/x"), "node-1", domains=("team-a",))
+        self.voice = Voice(self._server, settings, stream=self._stream)  # type: ignore[arg-type]
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._stream.getvalue().splitlines()]
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        self.voice.close(Deadline.after(60))
+        return self._server.events
+
+    def said(self) -> list[tuple[str, str]]:
+        return [(event["reason"], event["message"]) for event in self.events]
+
+    def numbers(self) -> dict[str, float]:
+        """`name{label="value"}` → value, of all that is not 0."""
+        return {
+            sample.name + "".join(f" {name}={value}" for name, value in sorted(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(self.voice.metrics.render().decode())
+            for sample in family.samples
+            if sample.value and not sample.name.endswith("_bucket")
+        }
+
+    def all_text(self) -> str:
+        return self._stream.getvalue() + json.dumps(self.events) + self.voice.metrics.render().decode()
+
+
+@pytest.fixture
+def spoken() -> Spoken:
+    return Spoken()
+
+
+def start(compile: Compile = Compile.HIT, reason: str = "", **more: Any) -> Start:  # noqa: A002
+    said = {
+        "verdict": Verdict(compile, 0.5, reason),
+        "restore": RestoreResult(RestoreOutcome.RESTORED, parts=(DIGEST,), bytes=12_300_000, seconds=0.4),
+        "ready_seconds": 21.3,
+        "key_digest": DIGEST,
+        **more,
+    }
+    return Start("50dd", "exec", "2026-11-30T20:00:00.000Z", **said)
+
+
+MISSED = RestoreResult(RestoreOutcome.NONE, "key:tp,args.max_model_len", seconds=0.1)
+
+
+class TestAStart:
+    def test_that_hit(self, spoken: Spoken) -> None:
+        spoken.voice.started(POD, start())
+        assert spoken.said() == [
+            ("CompileCacheHit", "restored 12.3 MB in 400 ms; compiled for 500 ms; ready after 21.3 s")
+        ]
+        expected = {
+            "glowplug_starts_total domain=team-a restore=restored verdict=hit": 1,
+            "glowplug_restored_bytes_total domain=team-a": 12_300_000,
+            "glowplug_restore_seconds_sum domain=team-a restore=restored": 0.4,
+            "glowplug_start_ready_seconds_sum domain=team-a verdict=hit": 21.3,
+            "glowplug_start_compile_seconds_count domain=team-a verdict=hit": 1,
+        }
+        assert expected.items() <= spoken.numbers().items()
+        (line,) = spoken.lines
+        assert (line["what"], line["pod"], line["verdict"], line["key"]) == ("start", "vllm-0", "hit", DIGEST[:12])
+
+    def test_that_missed_says_which_fields_differed(self, spoken: Spoken) -> None:
+        spoken.voice.started(POD, start(Compile.MISS, "no entry was in the cache", restore=MISSED))
+        ((reason, message),) = spoken.said()
+        assert reason == "CompileCacheMiss"
+        assert "key:tp,args.max_model_len" in message and "another tp, args.max_model_len" in message
+        numbers = spoken.numbers()
+        assert numbers["glowplug_restore_misses_total domain=team-a reason=key"] == 1
+        assert numbers["glowplug_restore_miss_fields_total domain=team-a field=tp"] == 1
+        assert numbers["glowplug_restore_miss_fields_total domain=team-a field=args"] == 1
+
+    @pytest.mark.parametrize("compile", list(Compile))
+    def test_of_every_verdict_has_an_event_of_its_own(self, spoken: Spoken, compile: Compile) -> None:  # noqa: A002
+        spoken.voice.started(POD, start(compile, "why"))
+        (event,) = spoken.events
+        assert event["reason"] == f"CompileCache{compile.value.capitalize()}" and "why" in event["message"]
+        assert event["type"] == ("Warning" if compile is Compile.REJECTED else "Normal")
+
+    def test_is_told_once(self, spoken: Spoken) -> None:
+        for _ in range(3):
+            spoken.voice.started(POD, start())
+        assert (len(spoken.events), len(spoken.lines)) == (1, 1)
+
+    def test_of_a_domain_that_is_not_kept_has_no_label_of_its_own(self, spoken: Spoken) -> None:
+        spoken.voice.started(Pod("u", "mine", "p", "", "mine", {}), start())
+        assert "glowplug_starts_total domain=other restore=restored verdict=hit" in spoken.numbers()
+
+    @given(
+        st.text(max_size=100),
+        st.text(max_size=100),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.integers(-(2**63), 2**63),
+    )
+    def test_says_whatever_a_pod_claims_without_harm(self, reason: str, other: str, seconds: float, size: int) -> None:
+        spoken = Spoken()
+        restore = RestoreResult(RestoreOutcome.RESTORED, other, bytes=size, seconds=seconds)
+        spoken.voice.started(
+            POD,
+            start(
+                Compile.MISS,
+                reason,
+                restore=restore,
+                ready_seconds=seconds,
+                verdict=Verdict(Compile.MISS, seconds, reason),
+                key_digest=other,
+            ),
+        )
+        assert len(spoken.lines) == 1 and len(spoken.events[0]["message"]) <= 1000
+        assert all(math.isfinite(value) for value in spoken.numbers().values())
+
+
+class TestAPublish:
+    def test_that_brought_something(self, spoken: Spoken) -> None:
+        spoken.voice.published(
+            POD, "team-a", DIGEST, PublishResult(PublishOutcome.PUBLISHED, "", (DIGEST, DIGEST), 12_345, 2.0)
+        )
+        assert spoken.said() == [("CompileCachePublished", f"published 2 parts, 12.3 kB, under the key {DIGEST[:12]}")]
+        numbers = spoken.numbers()
+        assert numbers["glowplug_publishes_total domain=team-a outcome=published reason=none"] == 1
+        assert numbers["glowplug_published_bytes_total domain=team-a"] == 12_345
+
+    def test_that_found_everything_there_is_no_event(self, spoken: Spoken) -> None:
+        spoken.voice.published(POD, "team-a", DIGEST, PublishResult(PublishOutcome.UNCHANGED))
+        assert (spoken.events, len(spoken.lines)) == ([], 1)
+
+    def test_that_fails_again_and_again_is_one_event(self, spoken: Spoken) -> None:
+        for _ in range(5):
+            spoken.voice.published(POD, "team-a", DIGEST, PublishResult(PublishOutcome.FAILED, "store_unavailable"))
+        ((reason, message),) = spoken.said()
+        assert reason == "CompileCacheNotPublished" and "the store does not answer" in message
+        assert spoken.numbers()["glowplug_publishes_total domain=team-a outcome=failed reason=store_unavailable"] == 5
+
+    @pytest.mark.parametrize("reason", ["observe", "read_only", "no_store", "publish_off"])
+    def test_that_somebody_does_not_want_is_no_event(self, spoken: Spoken, reason: str) -> None:
+        spoken.voice.published(POD, "team-a", DIGEST, PublishResult(PublishOutcome.SKIPPED, reason))
+        assert spoken.events == []
+        assert spoken.numbers()[f"glowplug_publishes_total domain=team-a outcome=skipped reason={reason}"] == 1
+
+
+class TestARefusal:
+    def test_is_a_warning_with_its_reason(self, spoken: Spoken) -> None:
+        for _ in range(2):
+            spoken.voice.refused(POD, POD.uid, "claim:env.VLLM_USE_V1", "the pod's is '0', claimed is '1'")
+        (event,) = spoken.events
+        assert (event["reason"], event["type"]) == ("OutboxRefused", "Warning")
+        assert event["message"] == "claim:env.VLLM_USE_V1: the pod's is '0', claimed is '1'"
+        assert spoken.numbers()["glowplug_outbox_refusals_total reason=claim:env"] == 2
+
+    def test_of_nobody_s_outbox_is_a_line(self, spoken: Spoken) -> None:
+        spoken.voice.refused(None, "uid-9", "pod_unknown", "")
+        assert spoken.events == []
+        assert (spoken.lines[0]["uid"], spoken.lines[0]["reason"]) == ("uid-9", "pod_unknown")
+
+
+def test_the_node_s_own_events_are_about_the_node(spoken: Spoken) -> None:
+    voice = spoken.voice
+    voice.nvme(backed=False, where="/mnt is ext4 on the boot volume")
+    voice.nvme(backed=False, where="/mnt is ext4 on the boot volume")
+    voice.prewarmed("team-a", 3, 120_000_000, 8.0)
+    voice.taint("removed", 42.0)
+    voice.taint("failed", 43.0)
+    voice.taint("put_back", 43.0)
+    assert spoken.said() == [
+        ("InstanceStoreMissing", "/mnt is ext4 on the boot volume"),
+        ("CompileCachePrewarmed", "domain team-a: 3 keys, 120 MB, after 8.0 s"),
+        ("StartupTaintRemoved", "removed 42.0 s after the node's creation"),
+        ("StartupTaintNotRemoved", "not removed 43.0 s after the node's creation"),
+    ]
+    assert {event["involvedObject"]["name"] for event in spoken.events} == {"node-1"}
+
+
+def test_failures_are_counted_by_what_and_code(spoken: Spoken) -> None:
+    spoken.voice.failed("list", AccessDeniedError("no"))
+    spoken.voice.failed("fetch", UnavailableError("slow", code="timeout"))
+    spoken.voice.failed("disk", OSError(28, "No space left on device"))
+    spoken.voice.failed("a word of nobody's", ValueError("x"))
+    numbers = spoken.numbers()
+    assert [
+        numbers[f"glowplug_failures_total code={code} what={what}"]
+        for what, code in (("list", "access_denied"), ("fetch", "timeout"), ("disk", "disk"), ("other", "internal"))
+    ] == [1] * 4
+
+
+def test_no_secret_comes_through(spoken: Spoken) -> None:
+    voice = spoken.voice
+    voice.started(POD, start(Compile.MISS, f"token {SECRET}", restore=RestoreResult(RestoreOutcome.FAILED, SECRET)))
+    voice.refused(POD, POD.uid, f"claim:{SECRET}", f"claimed is {SECRET}")
+    voice.published(POD, SECRET, DIGEST, PublishResult(PublishOutcome.FAILED, f"secret_found: {SECRET}"))
+    voice.failed("fetch", UnavailableError(f"https://user:{SECRET}@host/ does not answer"))
+    assert SECRET not in spoken.all_text()
+
+
+def test_without_an_api_server_there_are_lines_and_numbers() -> None:
+    stream = io.StringIO()
+    voice = Voice(None, Settings(Path("/x"), ""), stream=stream)
+    voice.started(POD, start())
+    voice.nvme(backed=False, where="here")
+    voice.close(Deadline.after(1))
+    assert len(stream.getvalue().splitlines()) == 2
+
+
+def test_a_stream_that_is_gone_costs_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    stream.close()
+    voice = Voice(None, Settings(Path("/x"), ""), stream=stream)
+    voice.started(POD, start())
+
+
+def test_it_answers_to_every_word_of_telling_and_every_metric_is_moved_by_one(spoken: Spoken) -> None:
+    """A metric that nothing moves, or a word that moves none, would be noticed by nobody."""
+    voice = spoken.voice
+    words = {name for name, _ in inspect.getmembers(Telling, inspect.isfunction) if not name.startswith("_")}
+    assert {name for name in words if not hasattr(voice, name)} == set()
+    voice.started(POD, start(Compile.MISS, restore=MISSED))
+    voice.started(POD, Start("other", "exec", "", restore=RestoreResult(RestoreOutcome.RESTORED, bytes=1)))
+    voice.published(POD, "team-a", DIGEST, PublishResult(PublishOutcome.PUBLISHED, "", (DIGEST,), 1, 1.0))
+    voice.refused(POD, POD.uid, "publisher", "")
+    voice.waiting(5, 1)
+    voice.fetched("team-a", DIGEST, 1, 1, 1.0)
+    voice.removed("team-a", DIGEST, "space")
+    voice.prewarmed("team-a", 1, 1, 1.0)
+    voice.held(1, 1, 1)
+    voice.nvme(backed=True, where="")
+    voice.taint("removed", 1.0)
+    voice.failed("list", UnavailableError("x"))
+    assert spoken.events
+    moved = {name.partition(" ")[0] for name in spoken.numbers()}
+    names = {metric.name for metric in METRICS}
+    assert {name for name in names if not {name, f"{name}_count"} & moved} == set()
+    assert {line["what"] for line in spoken.lines} <= set(describe.LINES)
+    assert set(describe.LINES) <= {line["what"] for line in spoken.lines}
+
+
+def test_its_import_asks_for_no_metrics_before_there_is_an_agent() -> None:
+    """`glowplug --help` must not pay for it."""
+    code = "import sys, glowplug.agent.voice; sys.exit('prometheus_client' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
