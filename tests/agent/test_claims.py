@@ -262,6 +262,10 @@ def test_a_refusal_says_what_differs_on_one_short_line_without_secrets() -> None
     hidden = judge(claim(), pod(container(secret)), SETTINGS, CANDIDATES)
     assert hidden is not None
     assert "hunter22" not in hidden.detail
+    exported = ("sh", "-c", 'export "my key=hunter22"; exec vllm serve m')
+    opaque = judge(claim(), pod(container(exported)), SETTINGS, CANDIDATES)
+    assert opaque is not None
+    assert "hunter22" not in opaque.detail
 
 
 def test_a_command_that_takes_minutes_to_read_is_none_that_a_pod_can_have() -> None:

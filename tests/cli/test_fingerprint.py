@@ -254,7 +254,6 @@ env             VLLM_USE_AOT_COMPILE=1  inferred:pod
 cache_root      /compile-cache          inferred:default
 """)
     assert answer.err == snapshot("""\
-glowplug: variables from Secrets, ConfigMaps and the status are not seen; one in the key would change it
 glowplug: versions, and what the image itself sets, are inferred: `glowplug fingerprint -- …` in the pod observes them
 """)
 

@@ -142,7 +142,20 @@ def test_a_secret_beside_the_key_leaves_it_known_and_is_not_shown() -> None:
     found = infer([pod(container((*SERVE, "--api-key", "$(K)"), K))])
     assert found.fingerprint.key == claim(machine="x86_64").key
     assert "api_key" not in found.fingerprint.fields["other_args"].value
-    assert any("Secrets" in note for note in found.notes)
+
+
+def test_a_variable_of_the_key_from_a_config_map_is_a_field_that_is_not_known() -> None:
+    hidden = {"name": "VLLM_USE_AOT_COMPILE", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}
+    found = infer([pod(container(SERVE, hidden))]).fingerprint
+    assert (found.key, found.unknown) == (None, ("env.VLLM_USE_AOT_COMPILE",))
+    assert found.fields["env"].value == {}
+
+
+def test_what_env_from_brings_is_a_matter_of_trust() -> None:
+    found = infer([pod(container(envFrom=[{"configMapRef": {"name": "c"}}]))])
+    assert found.fingerprint.key is not None
+    assert any("envFrom" in note for note in found.notes)
+    assert not any("envFrom" in note for note in infer([pod()]).notes)
 
 
 def test_a_value_that_stands_in_the_pod_is_hidden_as_everywhere() -> None:

@@ -103,7 +103,7 @@ def _pods(value: Any, namespace: str, depth: int) -> Iterator[Object]:
 
 def _inferred(pod: Object, asked: Asked, given: Given) -> Inferred:
     domain, root = _domain(pod, asked, given), _cache_root(asked, given)
-    followed = inferring.follow(asked)
+    followed = inferring.follow(asked, {name: podspec.stand_in(name) for name in asked.unknown})
     if isinstance(followed, inferring.Unfollowed):
         known = {name: fact for name, fact in (("domain", domain), ("cache_root", root)) if fact.value}
         if followed.engine:
@@ -126,8 +126,8 @@ def _inferred(pod: Object, asked: Asked, given: Given) -> Inferred:
     notes = [f"nothing is compiled or cached: {followed.launch.disabled}"] if followed.launch.disabled else []
     if len(candidates) > 1:
         notes.append(f"the GPU may be {' or '.join(candidates)}: name it with --gpu")
-    if asked.open or asked.unknown:
-        notes.append("variables from Secrets, ConfigMaps and the status are not seen; one in the key would change it")
+    if asked.open:
+        notes.append("what `envFrom` brings is not seen; a variable of the key among it would change the key")
     notes.append(
         "versions, and what the image itself sets, are inferred: `glowplug fingerprint -- …` in the pod observes them"
     )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _ENGINE: Final = "GLOWPLUG_ENGINE"
 _OF_SHELL: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 _WITH_DEFAULT: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*):?[-+=?]")
+_EXPORTED: Final = re.compile(r"\bexport .*", re.DOTALL)
 _OBSERVED: Final = ("observed:command", "observed:environment")
 
 
@@ -76,7 +77,7 @@ def follow(asked: Asked, assumed: Mapping[str, str] | None = None) -> Followed |
     except UsageError:
         return Unfollowed("its words, or a file that they name, cannot be read from outside")
     if found.adapter is None or found.launch is None:
-        return Unfollowed(found.reason, found.engine)
+        return Unfollowed(_EXPORTED.sub("an export of no name", found.reason), found.engine)
     launch = dataclasses.replace(
         found.launch, other_args=_known(found.launch.other_args), other_env=_known(found.launch.other_env)
     )
