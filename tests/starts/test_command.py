@@ -93,12 +93,13 @@ def test_help_says_what_a_regression_is(capsys):
     assert "10 % and more than 1 s" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("source", ["pod/vllm-0", "deploy/vllm", "deployment/vllm", "deployment.apps/vllm"])
-def test_kubernetes_objects_belong_to_a_later_version(capsys, source):
+@pytest.mark.parametrize("source", ["pod/vllm-0", "deploy/vllm", "StatefulSet/vllm", "deployment.apps/vllm", "job/x"])
+def test_an_object_of_a_cluster_needs_one(capsys, monkeypatch, tmp_path, source):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
     assert main(["startup", source]) == 2
-    err = capsys.readouterr().err
-    assert "this version reads log files and documents" in err
-    assert f"hint: kubectl logs {source} | glowplug startup -" in err
+    assert "no kubeconfig: neither KUBECONFIG nor ~/.kube/config" in capsys.readouterr().err
 
 
 def test_a_file_of_that_name_is_a_file(tmp_path, monkeypatch):

@@ -1,4 +1,7 @@
-"""`glowplug startup SOURCE…`: where the seconds of a start went; several starts compared."""
+"""`glowplug startup SOURCE…`: where the seconds of a start went; several starts compared.
+
+A cluster is asked only where a source names one of its objects, and what that needs is imported only then.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
-from glowplug.cli.output import Output, output_option
+from glowplug.cli.output import Output, note, output_option
 from glowplug.cli.streams import standard_input
 from glowplug.core import units
 from glowplug.core.clock import SYSTEM
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
 
 HEAD: Final = 1 << 16
 LARGEST_DOCUMENT: Final = 1 << 28
-KUBERNETES: Final = ("pod", "pods", "po", "deploy", "deployment", "deployments", "sts", "statefulset", "job")
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,33 @@ class Named:
     start: Start
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """Which cluster is asked, as whom, and in which namespace ("": the context's)."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = ""
+
+
 @click.command(
     "startup",
-    epilog="Exit status: 0 done; 1 slower than --fail-over or --baseline allow, or no engine recognised in a log.\n\n"
+    epilog="Exit status: 0 done; 1 slower than --fail-over or --baseline allow, no engine recognised in a log, no such pod.\n\n"
     "Examples:\n\n"
-    "  kubectl logs pod/vllm-0 | glowplug startup -\n\n"
+    "  glowplug startup deploy/vllm -n models\n\n"
+    "  kubectl logs pod/vllm-0 --timestamps | glowplug startup -\n\n"
     "  glowplug startup monday.log tuesday.log\n\n"
     "  glowplug startup vllm.log --baseline good.json --fail-over 60s -o json",
 )
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.argument("sources", metavar="SOURCE...", nargs=-1)
+@click.option("-n", "--namespace", help="The namespace of pod/… and deploy/… (default: that of the context).")
+@click.option("-l", "--selector", metavar="LABELS", help="All pods with these labels, beside the sources: app=vllm.")
+@click.option("--context", metavar="NAME", help="The kubeconfig's context (default: the current one).")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="How to reach the cluster (default: KUBECONFIG, ~/.kube/config, the pod's account).",
+)
 @click.option("--engine", help="Which engine wrote the logs, where its lines do not show it.")
 @click.option(
     "--fail-over",
@@ -60,8 +80,12 @@ class Named:
 @output_option
 @click.pass_context
 def command(
-    context: click.Context,
+    call: click.Context,
     sources: tuple[str, ...],
+    namespace: str | None,
+    selector: str | None,
+    context: str | None,
+    kubeconfig: str | None,
     engine: str | None,
     fail_over: str | None,
     baseline: str | None,
@@ -69,7 +93,8 @@ def command(
 ) -> None:
     """Say where the seconds of a start went, and what became of its compile cache.
 
-    SOURCE is the log of an engine, `-` for stdin, or a document of glowplug's (start/1, startup/1, demo/1). Several are
+    SOURCE is the log of an engine, `-` for stdin, a document of glowplug's (start/1, startup/1, demo/1), or an object of a
+    cluster: pod/NAME, deploy/NAME, sts/…, ds/…, rs/…, job/…, whose pods' status, events and logs are read. Several starts are
     compared to the first, or to --baseline.
     """
     from glowplug.starts import comparison
@@ -77,8 +102,12 @@ def command(
     limit = units.parse_duration(fail_over) if fail_over else None
     if [*sources, baseline].count("-") > 1:
         raise UsageError("stdin (-) can be read once only")
-    read = [named for source in sources for named in starts_in(source, engine)]
-    before = starts_in(baseline, engine) if baseline else []
+    if not sources and not selector:
+        raise UsageError("give a SOURCE, or --selector for the pods of a cluster")
+    cluster = Cluster(kubeconfig or "", context or "", namespace or "")
+    read = [named for source in sources for named in starts_in(source, engine, cluster)]
+    read += _of_cluster(cluster, engine, selector=selector) if selector else []
+    before = starts_in(baseline, engine, cluster) if baseline else []
     if baseline and len(before) != 1:
         raise BadInputError(f"{baseline}: a baseline is one start, this holds {len(before)}")
     everything = [*before, *read]
@@ -90,20 +119,20 @@ def command(
     for refusal in refusals:
         output.note(refusal)
     if refusals:
-        context.exit(1)
+        call.exit(1)
 
 
-def starts_in(source: str, engine: str | None) -> list[Named]:
-    """The starts of a log file, a document or stdin.
+def starts_in(source: str, engine: str | None, cluster: Cluster) -> list[Named]:
+    """The starts of a log file, a document, stdin or an object of a cluster; a file of an object's name is the file.
 
-    Raises UsageError for a Kubernetes object, BadInputError for a damaged document, OSError.
+    Raises BadInputError for a damaged document, OSError, and what kube/contract.py says.
     """
+    from glowplug.starts.kinds import KINDS
+
     kind, slash, rest = source.partition("/")
-    if slash and rest and kind.lower().partition(".")[0] in KUBERNETES and not Path(source).exists():
-        raise UsageError(
-            f"{source}: this version reads log files and documents, not Kubernetes objects",
-            hint=f"kubectl logs {source} | glowplug startup -",
-        )
+    meant = KINDS.get(kind.lower().partition(".")[0], "")
+    if slash and rest and meant and not Path(source).exists():
+        return _of_cluster(cluster, engine, kind=meant, name=rest)
     if source == "-":
         return _read(standard_input(), "stdin", engine)
     with Path(source).open("rb") as stream:
@@ -119,11 +148,27 @@ def _read(stream: BinaryIO, name: str, engine: str | None) -> list[Named]:
         value = document.parse(data, name)
         starts = document.starts_of(value, name)
         return [Named(label, start) for label, start in zip(document.names_of(value, name), starts, strict=True)]
-    readers = log_readers()
-    if engine is not None and engine not in readers:
-        raise UsageError(f"no engine {engine!r}; known: {', '.join(sorted(readers))}", code="engine-unknown")
+    readers = _readers(engine)
     lines = from_log.lines(_Chained(head, stream))
     return [Named(name, from_log.from_log(lines, name=name, now=SYSTEM.now(), readers=readers, engine=engine))]
+
+
+def _of_cluster(
+    cluster: Cluster, engine: str | None, *, kind: str = "", name: str = "", selector: str = ""
+) -> list[Named]:
+    """The starts of an object's pods, or of a label selector's."""
+    from glowplug.kube import connect
+    from glowplug.starts import cluster as pods
+
+    now = SYSTEM.now()
+    read = pods.reading(_readers(engine), engine, now)
+    with connect.found(cluster.kubeconfig, cluster.context) as api:
+        namespace = cluster.namespace or api.default_namespace
+        what = f"{kind}/{name}" if kind else selector
+        found = pods.pods_of(api, namespace, kind, name) if kind else pods.pods_by(api, namespace, selector, what)
+        if found.of > len(found.pods):
+            note(f"{what}: the newest {len(found.pods)} of {found.of} pods")
+        return [Named(one.name, one.start) for pod in found.pods for one in pods.starts(api, pod, read, now)]
 
 
 @dataclass
@@ -136,6 +181,13 @@ class _Chained:
     def read(self, size: int, /) -> bytes:
         head, self.head = self.head, b""
         return head or self.rest.read(size)
+
+
+def _readers(engine: str | None) -> Mapping[str, Callable[[], LogReader]]:
+    readers = log_readers()
+    if engine is not None and engine not in readers:
+        raise UsageError(f"no engine {engine!r}; known: {', '.join(sorted(readers))}", code="engine-unknown")
+    return readers
 
 
 def log_readers() -> Mapping[str, Callable[[], LogReader]]:

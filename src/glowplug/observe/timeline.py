@@ -77,6 +77,24 @@ def timeline(
     return tuple(_phases(_owned(claims, end), trace.weights_bytes))
 
 
+def lined_up(claims: Iterable[Phase], end_seconds: Optional[float]) -> tuple[Phase, ...]:
+    """What several parties say of one start as phases in order, without overlap; their sum is `end_seconds`.
+
+    Where two claims cover the same moment the one that began later has it, of two that began together the shorter. `end_seconds`
+    None: the end of the last claim. What no claim covers is `unattributed`. Numbers that cannot be durations are ignored.
+    """
+    kept = []
+    loaded = 0
+    for claim in claims:
+        start, length = _micro(max(0.0, claim.start_seconds)), _micro(claim.seconds)
+        if start is not None and length and claim.name in PHASES and claim.name != UNATTRIBUTED:
+            kept.append(_Claim(start, start + length, claim.name, claim.source))
+            loaded = max(loaded, claim.bytes or 0)
+    end = _micro(end_seconds)
+    last = max((claim.end for claim in kept), default=0) if end is None else end
+    return tuple(_phases(_owned(kept, last), loaded or None))
+
+
 def _micro(seconds: Optional[float]) -> Optional[int]:
     """Whole microseconds; None for what is unknown or is no duration."""
     if seconds is None or not math.isfinite(seconds) or not 0 <= seconds <= _LONGEST:

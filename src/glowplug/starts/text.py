@@ -13,7 +13,7 @@ from glowplug.core.documents.start import Compile, PublishOutcome, RestoreOutcom
 from glowplug.core.units import format_seconds, format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from glowplug.core.documents.start import Phase, Start
     from glowplug.starts.comparison import Comparison, Row
@@ -32,6 +32,10 @@ UNICODE: Final = Glyphs("█", "▏▎▍▌▋▊▉", "·")
 ASCII: Final = Glyphs("#", "", "-")
 
 _COLOURS: Final = {
+    "node_launch": 94,
+    "schedule": 94,
+    "image_pull": 36,
+    "init": 90,
     "restore": 36,
     "process": 90,
     "imports": 34,
@@ -50,6 +54,7 @@ _VERDICTS: Final = {
     Compile.DISABLED: (33, "nothing is compiled or cached"),
     Compile.UNKNOWN: (33, "no proof of either"),
 }
+_SINCE: Final = {"log": " (since the first line of the log)"}
 _BAR_WIDTH: Final = 48
 _REASON: Final = 160
 _VISIBLE: Final = 0.05
@@ -142,15 +147,24 @@ def _verdict(start: Start) -> str:
 
 def _figures(start: Start) -> Iterable[str]:
     if start.ready_seconds is not None:
-        since = " (since the first line of the log)" if start.source == "log" else ""
+        since = _SINCE.get(start.source, "") if start.kubernetes is None else _since_of_pod(start.kubernetes)
         yield f"ready after {_style(format_seconds(start.ready_seconds), 1)}{since}"
     else:
         yield "not seen ready"
+    waiting = start.kubernetes.get("waiting") if start.kubernetes else None
+    if waiting:
+        yield f"waiting: {_shorten(_clean(str(waiting)), _REASON)}"
     if start.engine_init_seconds is not None:
         yield f"engine init {format_seconds(start.engine_init_seconds)}"
     loaded = weights_words(start)
     if loaded:
         yield loaded
+
+
+def _since_of_pod(kubernetes: Mapping[str, object]) -> str:
+    if kubernetes.get("run") == 1:
+        return " (since the pod was created)"
+    return " (since the container was restarted)" if "run" in kubernetes else ""
 
 
 def weights_words(start: Start) -> str:

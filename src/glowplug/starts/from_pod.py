@@ -1,0 +1,124 @@
+"""A start as a pod's cluster saw it: what the API says of pod, events and node around what the engine's log says.
+
+Who said what: the scheduler when it chose a node, the kubelet how long it pulled an image, when containers began and when the pod
+counted as ready; the engine's own lines all between. A log's lines are exact where the API has whole seconds, so a container may
+seem to begin up to a second before it did.
+
+A container that was restarted has a start for each run of which something is left. The first counts from the pod's creation, a
+later one from the container's own beginning. Data in, data out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from glowplug.core import units
+from glowplug.core.clock import from_iso, iso
+from glowplug.core.documents.start import Compile, Phase, RestoreOutcome, RestoreResult, Start, Verdict
+from glowplug.observe.timeline import lined_up
+from glowplug.starts import pod_status
+
+if TYPE_CHECKING:
+    from glowplug.kube.contract import Object
+    from glowplug.starts.pod_status import Around, Run
+
+NO_LOG: Final = "the container has no log"
+NOT_BEGUN: Final = "the container has not begun"
+ROTATED: Final = "the log's beginning was rotated away"
+_ROTATED_SECONDS: Final = 120.0
+"""Within this an engine, or glowplug before it, has said something; a log that begins later is not whole."""
+_SEARCHED: Final = 1 << 20
+_RESTORED: Final = re.compile(
+    r"^(\S{19,40}) glowplug: restored ([\d.]{1,12} [kMGT]?B) \(unpacked\) in ([\d.]{1,12} m?s) from (.{1,1000})$",
+    re.MULTILINE,
+)
+_NOTHING: Final = re.compile(r"^\S{19,40} glowplug: nothing restored: (.{1,1000})$", re.MULTILINE)
+
+
+def from_pod(pod: Object, container: str, run: Run | None, log: Start | None, text: str, around: Around) -> Start:
+    """The start of one run, `glowplug.start/1` with source `pod`.
+
+    `run` None: the container has not begun. `log` is what `from_log` made of the run's log, `text` that log with a moment before
+    each line; None and "" where there is none. Never raises for what is in them.
+    """
+    origin = _origin(pod, run, around)
+    began = run.began if run else None
+    spoke = _moment(log.started_at) if log else None
+    restored, restore = _of_launcher(text, origin)
+    claims = list(pod_status.before(pod, container, origin, began, around)) if run is None or run.number == 1 else []
+    ready: float | None = None
+    if began is not None and spoke is not None and log is not None:
+        claims += [pod_status.phase("process", began, spoke, origin), *restored]
+        claims += [replace(one, start_seconds=spoke - origin + one.start_seconds) for one in log.phases]
+        if log.ready_seconds is not None:
+            said = spoke + log.ready_seconds
+            ready = _ready_after(pod, container, said) if run is not None and not run.previous else said
+            claims.append(pod_status.phase("ready", said, ready, origin))
+    elif began is not None and run is not None and not run.previous:
+        ready = pod_status.ready(pod)
+    seconds = None if ready is None else max(0.0, ready - origin)
+    known = log or Start(id="", source="pod", started_at="")
+    return replace(
+        known,
+        id=f"pod-{pod_status.identity(pod).uid}-{run.number if run else 0}",
+        source=pod_status.SOURCE,
+        started_at=iso(origin),
+        workload={name: value for name, value in known.workload.items() if name not in ("log", "starts_in_log")},
+        restore=restore,
+        verdict=_verdict(run, log, spoke),
+        phases=lined_up(claims, seconds),
+        ready_seconds=seconds,
+        kubernetes=pod_status.where(pod, container, run, around),
+        exit_status=run.exit_status if run else None,
+    )
+
+
+def _origin(pod: Object, run: Run | None, around: Around) -> float:
+    created = pod_status.created(pod)
+    if run is not None and run.number > 1 and run.began is not None:
+        return run.began
+    return created if created is not None else around.now
+
+
+def _ready_after(pod: Object, container: str, said: float) -> float:
+    """When the pod counted as ready, in whole seconds of the API.
+
+    One that stopped being ready and is again says only since when; then the engine's word counts.
+    """
+    counted = pod_status.ready(pod)
+    if counted is None or not said - 1 < counted <= said + pod_status.ready_patience(pod, container):
+        return said
+    return max(said, counted)
+
+
+def _verdict(run: Run | None, log: Start | None, spoke: float | None) -> Verdict:
+    if run is None:
+        return Verdict(Compile.UNKNOWN, reason=NOT_BEGUN)
+    if log is None:
+        return Verdict(Compile.UNKNOWN, reason=NO_LOG)
+    late = run.began is not None and spoke is not None and spoke - run.began > _ROTATED_SECONDS
+    if log.verdict.compile is Compile.UNKNOWN and late:
+        return Verdict(Compile.UNKNOWN, log.verdict.compile_seconds, ROTATED)
+    return log.verdict
+
+
+def _of_launcher(text: str, origin: float) -> tuple[list[Phase], RestoreResult]:
+    """What glowplug's own line in the log says of the restore; its figures are rounded."""
+    head = text[:_SEARCHED]
+    found = _RESTORED.search(head)
+    if found is not None:
+        at = _moment(found.group(1))
+        took, size = units.parse_duration(found.group(3)), units.parse_size(found.group(2))
+        result = RestoreResult(RestoreOutcome.RESTORED, source=found.group(4).strip(), bytes=size, seconds=took)
+        return [] if at is None else [pod_status.phase("restore", at - took, at, origin)], result
+    nothing = _NOTHING.search(head)
+    return [], RestoreResult(RestoreOutcome.NONE, nothing.group(1).strip() if nothing else "")
+
+
+def _moment(text: str) -> float | None:
+    try:
+        return from_iso(text)
+    except (ValueError, OverflowError):
+        return None
