@@ -166,10 +166,14 @@ def test_no_file_of_the_agent_s_own_is_read_for_a_pod(tmp_path: Any, monkeypatch
     model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")
-    opened: list[str] = []
-    monkeypatch.setattr("glowplug.fingerprint.build.local_config_sha256", lambda path: opened.append(path) or "")
     own = claim(("vllm", "serve", str(model)))
-    opened.clear()
+    opened: list[str] = []
+
+    def looked_at(path: str) -> str:
+        opened.append(path)
+        return ""
+
+    monkeypatch.setattr("glowplug.fingerprint.build.local_config_sha256", looked_at)
     assert refusal(own, pod(container(("vllm", "serve", str(model))))) == ""
     assert not opened
 
