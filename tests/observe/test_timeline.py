@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glowplug.core.documents import codec
-from glowplug.core.documents.start import PHASES
+from glowplug.core.documents.start import PHASES, Phase
 from glowplug.engines.adapter import Trace
-from glowplug.observe.timeline import timeline
+from glowplug.observe.timeline import lined_up, timeline
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 DURATIONS = st.floats(min_value=0, max_value=2000)
@@ -124,3 +124,40 @@ def test_what_ended_in_the_same_second_came_one_after_the_other():
         ("warmup", 8.0, 0.3),
         ("unattributed", 8.3, 0.7),
     ]
+
+
+class TestClaimsOfSeveralParties:
+    @given(
+        claims=st.lists(
+            st.builds(
+                Phase,
+                name=st.sampled_from([*PHASES, "unknown"]),
+                start_seconds=st.floats(-10, 1e7) | st.just(math.nan),
+                seconds=st.floats(-10, 1e7) | st.just(math.inf),
+                bytes=st.none() | st.integers(0, 9),
+                source=st.sampled_from(["pod", "engine log"]),
+            ),
+            max_size=8,
+        ),
+        end=st.none() | DURATIONS,
+    )
+    def test_whatever_is_claimed_phases_follow_each_other_until_the_end(self, claims, end):
+        phases = lined_up(claims, end)
+        at = 0.0
+        for phase in phases:
+            assert phase.start_seconds == pytest.approx(at, abs=1e-5)
+            at = phase.start_seconds + phase.seconds
+        if end is not None and end <= 86_400:
+            assert at == pytest.approx(end, abs=1e-5)
+
+    def test_the_later_beginning_has_the_moment_and_of_two_the_shorter(self):
+        claims = [
+            Phase("schedule", 0.0, 10.0, source="pod"),
+            Phase("node_launch", 0.0, 7.0, source="pod"),
+            Phase("image_pull", 12.0, 8.0, source="pod"),
+            Phase("init", 15.0, 1.0, source="pod"),
+        ]
+        assert [(one.name, one.seconds) for one in lined_up(claims, 21.0)] == [
+            ("node_launch", 7.0), ("schedule", 3.0), ("unattributed", 2.0), ("image_pull", 3.0), ("init", 1.0),
+            ("image_pull", 4.0), ("unattributed", 1.0),
+        ]  # fmt: skip
