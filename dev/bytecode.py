@@ -14,19 +14,34 @@ import os
 import subprocess
 from collections.abc import Mapping
 
-# Docstrings stay in classes alone: without one a dataclass makes itself one, which takes it longer than all else it does.
+# Docstrings stay in classes alone: without one a dataclass makes itself one, which takes it longer than all else it does. What else
+# it does is to write its methods as text and compile that, a third of all that importing takes: so these texts are compiled too.
+# They are what `dataclasses` of this very interpreter writes when the modules are imported.
 _COMPILE = """
-import ast, json, marshal, sys, zlib
-modules = {}
+import ast, dataclasses, importlib.abc, importlib.util, json, marshal, sys, zlib
+modules, texts, codes = {}, {}, {}
 for name, (path, package, text) in json.load(sys.stdin).items():
     tree = ast.parse(text)
     for node in ast.walk(tree):
         documented = isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef))
         if documented and ast.get_docstring(node, clean=False) is not None:
             node.body[:1] = [] if node.body[1:] else [ast.copy_location(ast.Pass(), node.body[0])]
-    code = compile(tree, path, "exec", dont_inherit=True, optimize=0)
-    modules[name] = (package, marshal.dumps(code))
-sys.stdout.buffer.write(zlib.compress(marshal.dumps(modules), 9))
+    codes[name] = compile(tree, path, "exec", dont_inherit=True, optimize=0)
+    modules[name] = (package, marshal.dumps(codes[name]))
+class Finder(importlib.abc.Loader):
+    def find_spec(self, name, path=None, target=None):
+        if name in codes:
+            return importlib.util.spec_from_loader(name, self, is_package=modules[name][0])
+    def exec_module(self, module):
+        exec(codes[module.__name__], module.__dict__)
+def run(text, *spaces):
+    texts[text] = marshal.dumps(compile(text, "<string>", "exec", dont_inherit=True))
+    exec(text, *spaces)
+sys.meta_path.insert(0, Finder())
+dataclasses.exec = run
+for name in codes:
+    importlib.import_module(name)
+sys.stdout.buffer.write(zlib.compress(marshal.dumps((modules, texts)), 9))
 """
 
 
@@ -35,7 +50,10 @@ class BytecodeError(Exception):
 
 
 def compiled(python: str, sources: Mapping[str, bytes]) -> bytes:
-    """`sources` by their names in the archive (`glowplug/core/__init__.py`) → zlib of marshal of {module: (package, code)}.
+    """`sources` by their names in the archive (`glowplug/core/__init__.py`) → zlib of marshal of two mappings.
+
+    The first is module → (whether it is a package, code), the second is text that `dataclasses` writes → code.
+
 
     Raises BytecodeError.
     """
@@ -44,9 +62,9 @@ def compiled(python: str, sources: Mapping[str, bytes]) -> bytes:
         parts = path.removesuffix(".py").split("/")
         package = parts[-1] == "__init__"
         modules[".".join(parts[:-1] if package else parts)] = (path, package, data.decode("utf-8"))
-    # Not isolated: then it would not take the seed of its hashes from the environment.
+    # Not isolated: then it would not take the seed of its hashes from the environment. Columns are for tracebacks.
     done = subprocess.run(
-        [python, "-sSB", "-c", _COMPILE],
+        [python, "-sSBX", "no_debug_ranges", "-c", _COMPILE],
         input=json.dumps(modules).encode(),
         env={"PATH": os.defpath, "PYTHONHASHSEED": "0"},
         cwd="/",

@@ -108,11 +108,38 @@ def _prefer_bytecode(place: "str") -> "None":
     try:
         archive = zipimporter(place)
         code = archive.get_data(os.path.join(place, "code", name))
-        modules = marshal.loads(zlib.decompress(code))  # noqa: S302 - of the file that this is a part of itself
-        modules["glowplug"]
-    except (ImportError, OSError, ValueError, EOFError, TypeError, LookupError, zlib.error):
+        # What is unmarshalled here and below is of the file that this is a part of itself.
+        modules, texts = marshal.loads(zlib.decompress(code))  # noqa: S302
+        modules["glowplug"], texts.get("")
+    except (ImportError, OSError, ValueError, EOFError, TypeError, LookupError, AttributeError, zlib.error):
         return
     sys.meta_path.insert(0, _Bytecode(place, modules, archive.get_data))
+    # What it wants of `inspect` is little, and that is half a compiler.
+    sys.modules.setdefault("inspect", _Inspect("inspect"))
+    import dataclasses
+
+    if isinstance(sys.modules["inspect"], _Inspect):
+        del sys.modules["inspect"]
+
+    def run(text: "str", *spaces: "dict[str, object]") -> "None":
+        found = texts.get(text)
+        exec(marshal.loads(found) if found else text, *spaces)  # noqa: S102, S302
+
+    # It writes the methods of each class as text; most of what a dataclass costs is compiling that.
+    dataclasses.exec = run  # type: ignore[attr-defined]
+
+
+class _Inspect(type(sys)):  # type: ignore[misc]
+    """Of `inspect` what dataclasses of our own need, from Python 3.12 on; the rest, should it be asked for, from itself."""
+
+    def get_annotations(self, kind: "type") -> "dict[str, object]":
+        """Of a class whose annotations are text."""
+        return dict(kind.__dict__.get("__annotations__", {}))  # noqa: RUF063 - this stands in for what is advised
+
+    def __getattr__(self, name: "str") -> "object":
+        import inspect
+
+        return getattr(inspect, name)
 
 
 class _Bytecode:
@@ -150,7 +177,7 @@ class _Bytecode:
         """Run its code."""
         import marshal
 
-        code = marshal.loads(self._modules[module.__name__][1])  # noqa: S302 - as above
+        code = marshal.loads(self._modules[module.__name__][1])  # noqa: S302
         exec(code, module.__dict__)  # noqa: S102 - it is what importing is
 
 

@@ -236,6 +236,16 @@ def test_the_probe_imports_nothing(archive: Path) -> None:
     assert not [name for name in imported if "glowplug" in name or name in ("re", "json", "signal", "enum")]
 
 
+@pytest.mark.parametrize("version", _PYTHONS)
+def test_a_start_does_not_import_what_takes_long(archive: Path, tmp_path: Path, version: str) -> None:
+    """`inspect` alone is a tenth of all that a launcher may take; `dataclasses` asks for it unless each class is documented."""
+    argv = [python(version), "-IS", "-X", "importtime", str(archive), "run", "--exec", "--cache-root", str(tmp_path)]
+    started = start([*argv, "--ready-url", "http://127.0.0.1:1/", "--", "vllm", "serve", "some/model"])
+    imported = {line.rpartition("|")[2].strip() for line in started.lines}
+    assert "glowplug.engines.vllm.config_file" in imported
+    assert not imported & {"inspect", "ast", "tokenize"}
+
+
 def test_without_a_python_the_engine_starts(archive: Path) -> None:
     started = _in_pod(archive, path="/usr/sbin")
     assert (started.status, started.out.splitlines()[0], started.err) == (7, "engine|2|two words ", "")

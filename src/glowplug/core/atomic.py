@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from typing import TYPE_CHECKING
 
@@ -34,7 +33,7 @@ def write_bytes(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = T
 @contextlib.contextmanager
 def replacing(path: Path, *, mode: int = 0o644, durable: bool = True) -> Iterator[BinaryIO]:
     """A file to write to that takes the place of `path` when the block ends without an exception."""
-    temporary = path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as handle:

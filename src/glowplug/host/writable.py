@@ -11,9 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Optional
@@ -70,7 +68,7 @@ def _said(error: OSError) -> str:
 
 
 def _write_in(path: Path) -> None:
-    name = path / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    name = path / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.write(descriptor, _SAMPLE)
@@ -79,7 +77,7 @@ def _write_in(path: Path) -> None:
         os.close(descriptor)
         with contextlib.suppress(OSError):
             name.unlink()
-    directory = path / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    directory = path / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
     directory.mkdir(mode=0o700)
     directory.rmdir()
 
@@ -124,6 +122,8 @@ def choose(
     why = why or probe(path)
     if not why:
         return CacheRoot(path)
+    import tempfile
+
     return CacheRoot(tempfile.mkdtemp(prefix="glowplug-cache-", dir=temporary), private=True, why=why)
 
 

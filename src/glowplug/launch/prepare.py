@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from glowplug.host import writable
 from glowplug.launch.words import explained
 from glowplug.observe.new import Tree, look
 from glowplug.observe.outside import Outside
+from glowplug.tree import receipts
 from glowplug.tree.index import scan
 from glowplug.tree.model import EMPTY
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from glowplug.core.documents.fingerprint import Fingerprint
     from glowplug.engines.adapter import Adapter
     from glowplug.launch.options import RunOptions
+    from glowplug.tree.model import File
 
 _EMPTY_TREE = Tree(EMPTY, (), ())
 STALE_SECONDS: Final = 60.0
@@ -66,6 +67,8 @@ class Prepared:
     def discard(self) -> None:
         """Remove a private cache root."""
         if self.private and self.root is not None:
+            import shutil
+
             shutil.rmtree(self.root, ignore_errors=True)
 
 
@@ -228,6 +231,13 @@ def _restored(options: RunOptions, prepared: Prepared, restore: Optional[Restore
     return restore(prepared)
 
 
+def _just_restored(prepared: Prepared, root: Path) -> dict[str, File]:
+    """What this very start has put in place, each file compared with its digest: reading all of it again says nothing new."""
+    if prepared.restore.outcome is not RestoreOutcome.RESTORED:
+        return {}
+    return {file.path: file for part in prepared.restore.parts for file in receipts.read(root, part) or ()}
+
+
 def _indexed(prepared: Prepared, stale_seconds: float, say: Callable[[str], None]) -> Prepared:
     """With the tree as the engine will find it; files of an interrupted earlier start are removed first."""
     assert prepared.adapter is not None  # noqa: S101 - only called with one
@@ -235,7 +245,9 @@ def _indexed(prepared: Prepared, stale_seconds: float, say: Callable[[str], None
     assert prepared.root is not None  # noqa: S101
     adapter, root = prepared.adapter, prepared.root
     try:
-        index = scan(root, select=lambda path: adapter.reach(path) is not Reach.NEVER)
+        index = scan(
+            root, select=lambda path: adapter.reach(path) is not Reach.NEVER, known=_just_restored(prepared, root)
+        )
     except (GlowplugError, OSError) as error:
         say(f"the cache root cannot be read: {error}")
         return dataclasses.replace(prepared, root=None, unknown="cache_root_unreadable")

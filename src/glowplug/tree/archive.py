@@ -19,7 +19,6 @@ import errno
 import hashlib
 import json
 import os
-import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from glowplug.core import canonical
 from glowplug.core.errors import BadInputError, ConflictError, IntegrityError, UnavailableError
 from glowplug.tree import paths
 from glowplug.tree.model import DEFAULT_LIMITS, File, Limits
+from glowplug.tree.removal import remove
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -144,12 +144,12 @@ def unpack(stream: Reader, into: str | os.PathLike[str], limits: Limits = DEFAUL
         source.expect(_END, "the end")
         source.finish()
     except OSError as error:
-        shutil.rmtree(into, ignore_errors=True)
+        remove(into)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UnavailableError(f"no space left below {into}", code="no-space") from error
         raise
     except BaseException:
-        shutil.rmtree(into, ignore_errors=True)
+        remove(into)
         raise
     return rows
 
@@ -170,7 +170,7 @@ def parse_table(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[File, ...
 
 def discard(tree: str | os.PathLike[str]) -> None:
     """Remove an unpacked tree that nobody wants. Never raises."""
-    shutil.rmtree(tree, ignore_errors=True)
+    remove(tree)
 
 
 def check_ratio(unpacked_bytes: int, packed_bytes: int, limits: Limits) -> None:

@@ -19,7 +19,7 @@ from glowplug.tree import paths
 from glowplug.tree.model import EMPTY, Difference, File, Index, Stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Callable
 
 _READINGS: Final = 3
@@ -33,10 +33,12 @@ def scan(
     *,
     select: Callable[[str], bool] | None = None,
     previous: Index | None = None,
+    known: Mapping[str, File] = EMPTY.files,
 ) -> Index:
     """The regular files below `root` for which `select(path)` holds, with their digests.
 
-    A digest of `previous` is reused where device, inode, size, mtime and ctime are unchanged. A root that does not exist gives
+    A digest of `previous` is reused where device, inode, size, mtime and ctime are unchanged; one of `known`, which are files that
+    the caller has put there itself a moment ago, where size and mtime are. A root that does not exist gives
     an empty index. `skipped` (sorted) names selected paths that are links, devices and the like, unreadable, or that could not
     travel in an archive. Raises OSError where the root itself cannot be read.
     """
@@ -44,7 +46,7 @@ def scan(
         descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
         return EMPTY
-    walk = _Walk(select, previous or EMPTY)
+    walk = _Walk(select, previous or EMPTY, known)
     walk.directory(descriptor, "")
     return Index(dict(sorted(walk.files.items())), tuple(sorted(walk.skipped)), walk.stamps)
 
@@ -78,12 +80,13 @@ def diff(before: Index, after: Index) -> Difference:
 
 
 class _Walk:
-    def __init__(self, select: Callable[[str], bool] | None, previous: Index) -> None:
+    def __init__(self, select: Callable[[str], bool] | None, previous: Index, known: Mapping[str, File]) -> None:
         self.files: dict[str, File] = {}
         self.stamps: dict[str, Stamp] = {}
         self.skipped: list[str] = []
         self._select = select
         self._previous = previous
+        self._known = known
         self._buffer = bytearray(_BUFFER_BYTES)
 
     def directory(self, descriptor: int, prefix: str) -> None:
@@ -146,6 +149,11 @@ class _Walk:
             known = self._previous.files[path]
             self.files[path] = File(path, known.size, known.sha256, stat.S_IMODE(before.st_mode), known.mtime_ns)
             self.stamps[path] = stamp
+            return
+        just_put = self._known.get(path)
+        if just_put is not None and (just_put.size, just_put.mtime_ns) == (stamp.size, stamp.mtime_ns):
+            # Without a stamp: should it be written at once, the clock of the file system could hide that from the next scan.
+            self.files[path] = File(path, stamp.size, just_put.sha256, stat.S_IMODE(before.st_mode), stamp.mtime_ns)
             return
         for reading in range(1, _READINGS + 1):
             started_ns = time.time_ns()

@@ -10,7 +10,6 @@ lacks something.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import hashlib
@@ -207,6 +206,8 @@ def _syncfs(path: str) -> None:
     except OSError:
         return
     try:
+        import ctypes  # in a pod nothing is flushed
+
         syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
         if syncfs is None:
             os.fsync(descriptor)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
-import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from glowplug.tree import paths
+from glowplug.tree.removal import remove
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,13 +34,13 @@ def workspace(root: Path) -> Iterator[Path]:
     """
     own = own_directory(root)
     sweep(root)
-    name = secrets.token_hex(8)
+    name = os.urandom(8).hex()
     unborn, path = own / (_UNBORN + name), own / (_LIVE + name)
     unborn.mkdir(0o700)
     try:
         descriptor = os.open(unborn, _OPEN)
     except BaseException:
-        shutil.rmtree(unborn, ignore_errors=True)
+        remove(unborn)
         raise
     try:
         with contextlib.suppress(OSError):  # a file system without locks: it is swept by age then
@@ -49,8 +48,8 @@ def workspace(root: Path) -> Iterator[Path]:
         unborn.rename(path)  # only now visible to a sweep: it would have taken an unlocked one for dead
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
-        shutil.rmtree(unborn, ignore_errors=True)
+        remove(path)
+        remove(unborn)
         os.close(descriptor)
 
 
@@ -89,6 +88,6 @@ def _remove_dead(path: Path) -> None:
     except OSError:
         return  # its process lives, or nobody can tell
     else:
-        shutil.rmtree(path, ignore_errors=True)
+        remove(path)
     finally:
         os.close(descriptor)

@@ -67,6 +67,8 @@ class Arguments:
 
 @dataclass(frozen=True)
 class _Options:
+    """The options of one version, by what is asked of them."""
+
     rows: Mapping[str, Row]
     aliases: Mapping[str, str]
 

@@ -77,6 +77,8 @@ def reach(path: str) -> Reach:
 
 @dataclass
 class _Draft:
+    """An entry while its files are being found."""
+
     ranks: dict[str, dict[str, list[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     unfinished: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)

@@ -156,6 +156,8 @@ def key_arguments() -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class _Rule:
+    """One row of the table."""
+
     name: str
     treat: str
     default: str

@@ -26,6 +26,8 @@ _DEEPEST: Final = 32
 
 @dataclass(frozen=True)
 class _Line:
+    """A line of the file with something on it; `number` counts from 1."""
+
     indent: int
     text: str
     number: int

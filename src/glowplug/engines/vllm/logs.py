@@ -181,6 +181,8 @@ def _bar(_: _Said, rank: _Rank, match: re.Match[str], at: float) -> None:
 
 @dataclass(frozen=True)
 class _Row:
+    """A line of the log, by what it looks like, and what it tells."""
+
     pattern: re.Pattern[str]
     handle: _Handler
     evidence: bool = False
