@@ -517,6 +517,15 @@ class TestAnEnemy:
         heard = node.round()
         assert (heard.refusals(), heard.publishes()) == (["too_large"], ["published"])
 
+    def test_that_makes_up_archives_makes_up_no_log_without_end(self, node: Node) -> None:
+        box = node.box(pod())
+        for turn in range(20):
+            for number in range(16):
+                (box / f"x{turn}x{number}-1.sealed").write_bytes(b"x")
+            node.round()
+        assert len(node.heard.refusals()) == 100
+        assert list(box.iterdir()) == []
+
     def test_that_makes_up_starts_is_not_listened_to_for_ever(self, node: Node) -> None:
         box = Outbox(node.box(pod()))
         for number in range(0, 600, 16):

@@ -72,7 +72,12 @@ def test_the_kernel_imports_the_standard_library_only(name: str) -> None:
     assert _third_party(name) == set()
 
 
-_MODULES = {"backports": "backports.zstd", "yaml": "pyyaml", "botocore": "boto3"}
+_MODULES = {
+    "backports": "backports.zstd",
+    "botocore": "boto3",
+    "prometheus_client": "prometheus-client",
+    "yaml": "pyyaml",
+}
 
 
 def _distribution(requirement: str) -> str:

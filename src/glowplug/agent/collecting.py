@@ -24,11 +24,12 @@ from glowplug.cache import publish as publishing
 from glowplug.cache.format import Rejection
 from glowplug.core.clock import SYSTEM, iso
 from glowplug.core.documents.start import PublishOutcome, PublishResult
-from glowplug.core.errors import GlowplugError, NotFoundError
+from glowplug.core.errors import GlowplugError, NotFoundError, UnavailableError
 from glowplug.core.faults import reason_of
 from glowplug.manifests import podspec
 from glowplug.nodestore import layout
 from glowplug.nodestore.inbox import Caps, Inbox
+from glowplug.tree import workspace
 
 if TYPE_CHECKING:
     import threading
@@ -54,6 +55,14 @@ _LONGEST_WAIT: Final = 600.0
 CAPS: Final = Caps(document_bytes=1 << 19, starts=16)
 """Parsed, a document may take twenty times its bytes of memory."""
 _ASK_AGAIN_SECONDS: Final = 20.0
+_HOUR: Final = 3600.0
+_REFUSALS: Final = 100
+"""Of one pod within an hour."""
+_NAMES: Final = 5000
+"""Names made up by pods that are remembered at most."""
+_REMOVING_SECONDS: Final = 60.0
+_STUCK_SECONDS: Final = 1800.0
+"""A directory with the sticky bit, of another user, is one that nobody without further capabilities can empty."""
 _SEALING_SECONDS: Final = 1200.0
 """A start that has not said by then what became of its publish says nothing more: its watcher has 900 seconds for it."""
 _LATER: Final = frozenset(
@@ -169,9 +178,12 @@ class Collector:
         self._since: dict[tuple[str, str], float] = {}
         self._refused: set[tuple[str, str, tuple[int, int]]] = set()
         self._served: dict[str, float] = {}
+        self._tries: dict[str, dict[str, float]] = {}
+        self._refusals: dict[str, list[float]] = {}
 
     def round(self, deadline: Deadline) -> None:
         """Look at every outbox once. Raises nothing foreseeable; what the deadline leaves is for the next round."""
+        workspace.sweep(self._root)
         uids = Inbox(self._root, self._caps).pods()
         self._forget(frozenset(uids))
         for uid in uids:
@@ -220,7 +232,7 @@ class Collector:
             if self._all_seen(found) and left <= _stamp(found):
                 self._quiet[uid] = left
         if pod.gone and pod.domain and self._lasts("gone", uid) >= self._bounds.gone_seconds:
-            Inbox(self._root, self._caps).clear(uid, deadline)
+            self._clear(uid, deadline)
 
     def _all_seen(self, found: Sequence[Lying]) -> bool:
         """Whether a reading of an outbox came to the end of it."""
@@ -237,8 +249,10 @@ class Collector:
         for refused in inbox.refused:
             once = (pod.uid, refused.name, stamps.get(refused.name, (0, 0)))
             if once not in self._refused:
+                if len(self._refused) >= _NAMES:
+                    self._refused.clear()
                 self._refused.add(once)
-                self._telling.refused(pod, pod.uid, "damaged", f"{refused.name}: {refused.reason}")
+                self._refuse(pod, pod.uid, "damaged", f"{refused.name}: {refused.reason}")
             inbox.drop(pod.uid, refused.name)
         written = {one.name: one.changed for one in found}
         self._reporting.drop(pod, starts, written, self._clock.now(), inbox)
@@ -277,12 +291,12 @@ class Collector:
             return False
         refusal = self._judge(arrival.claim, pod, self._settings, candidates)
         if refusal is not None:
-            self._telling.refused(pod, pod.uid, refusal.reason, refusal.detail)
+            self._refuse(pod, pod.uid, refusal.reason, refusal.detail)
             return True
         try:
             result = self._offer(pod, inbox, arrival, deadline)
         except RefusedError as error:
-            self._telling.refused(pod, pod.uid, error.reason, error.message)
+            self._refuse(pod, pod.uid, error.reason, error.message)
             return True
         except NotFoundError:
             return False  # an archive changed under our hands: the next round sees what is there then
@@ -376,14 +390,15 @@ class Collector:
         names, now = frozenset(one.name for one in found), self._clock.now()
         strange = [one for one in found if sweeping.is_strange(one, names, now)]
         for one in strange:
-            sweeping.remove(folder, one.name, deadline)
+            if self._may_try(pod.uid, one.name):
+                sweeping.remove(folder, one.name, deadline.at_most(_REMOVING_SECONDS))
         kept = tuple(one for one in found if one not in strange)
         size = sum(one.size for one in kept)
         for one in sorted(kept, key=lambda one: one.size, reverse=True):
             if size <= self._bounds.pod_bytes:
                 break
             detail = f"{size} bytes in one outbox; {one.name} is removed"
-            self._telling.refused(pod, pod.uid, "too_large", detail)
+            self._refuse(pod, pod.uid, "too_large", detail)
             sweeping.remove(folder, one.name, deadline)
             size -= one.size
         return self._lying(pod.uid)
@@ -406,7 +421,7 @@ class Collector:
     def _given_up(self, uid: str, one: Lying, reason: str) -> None:
         pod = self._pod(uid)
         detail = f"{one.name} has waited since {iso(one.changed)} and is removed"
-        self._telling.refused(pod, uid, reason, detail)
+        self._refuse(pod, uid, reason, detail)
         Inbox(self._root, self._caps).drop(uid, one.name)
         self._quiet.pop(uid, None)
 
@@ -415,8 +430,35 @@ class Collector:
         if not self._pods.synced.is_set() or self._lasts("unknown", uid) < self._bounds.unknown_seconds:
             return
         if self._lying(uid) and self._lasts("told", uid) == 0.0:
-            self._telling.refused(None, uid, "pod_unknown", "the API knows no pod of this UID on this node")
-        Inbox(self._root, self._caps).clear(uid, deadline)
+            self._refuse(None, uid, "pod_unknown", "the API knows no pod of this UID on this node")
+        self._clear(uid, deadline)
+
+    def _refuse(self, pod: Pod | None, uid: str, reason: str, detail: str) -> None:
+        """Tell it, unless this pod has had its share: one that makes up files makes up no log without end."""
+        now = self._clock.monotonic()
+        told = self._refusals.setdefault(uid, [])
+        told[:] = [at for at in told if now - at < _HOUR]
+        if len(told) < _REFUSALS:
+            told.append(now)
+            self._telling.refused(pod, uid, reason, detail)
+
+    def _clear(self, uid: str, deadline: Deadline) -> None:
+        """Remove an outbox. What cannot be removed is told, and tried again much later: it may be large."""
+        if not self._may_try(uid, ""):
+            return
+        if not Inbox(self._root, self._caps).clear(uid, deadline.at_most(_REMOVING_SECONDS)) and not deadline.passed():
+            self._telling.failed("outbox", UnavailableError(f"the outbox of {uid} cannot be emptied"))
+
+    def _may_try(self, uid: str, name: str) -> bool:
+        """Whether the last try to remove this is long ago."""
+        now = self._clock.monotonic()
+        tries = self._tries.setdefault(uid, {})
+        if now < tries.get(name, now):
+            return False
+        if len(tries) >= _NAMES:
+            tries.clear()
+        tries[name] = now + _STUCK_SECONDS
+        return True
 
     # --- what is remembered -----------------------------------------------------------------------------------------
 
@@ -438,7 +480,7 @@ class Collector:
         self._waits = {key: wait for key, wait in self._waits.items() if key[0] in uids}
         self._since = {key: at for key, at in self._since.items() if key[1] in uids}
         self._refused = {key for key in self._refused if key[0] in uids}
-        for table in (self._quiet, self._remembered, self._served):
+        for table in (self._quiet, self._remembered, self._served, self._tries, self._refusals):
             for uid in table.keys() - uids:
                 del table[uid]
 
