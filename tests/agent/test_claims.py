@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from glowplug.agent.claims import Refusal, image_digest, judge
 from glowplug.agent.settings import Publisher
 from glowplug.core.documents.fingerprint import Layout
+from glowplug.manifests.podspec import stand_in
 from tests.agent.claiming import (
     CANDIDATES,
     IMAGE,
@@ -155,6 +156,14 @@ def test_a_pod_whose_command_cannot_be_followed_publishes_nothing(
     command: tuple[str, ...], entries: list[dict[str, Any]]
 ) -> None:
     assert refusal(claim(), pod(container(command, *entries))) == "claim:command"
+
+
+def test_the_word_that_stands_for_what_nobody_sees_is_no_value_to_claim() -> None:
+    words = ("vllm", "serve", "$(K)")
+    assert refusal(claim(words, {"K": stand_in("K")}), pod(container(words, SECRET))) == "claim:command"
+    hidden = {"name": "VLLM_MOE_X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+    part = claim(env={"VLLM_MOE_X": stand_in("VLLM_MOE_X")})
+    assert refusal(part, pod(container(SERVE, hidden))) == "claim:command"
 
 
 def test_no_file_of_the_agent_s_own_is_read_for_a_pod(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ _ROOT: Final = "GLOWPLUG_CACHE_ROOT"
 _VERSION: Final = re.compile(r"\d[A-Za-z0-9.!+_-]{0,99}", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
-_UNSEEN_VARIABLES: Final = 64
+_VARIABLES: Final = 64
 _LONGEST_VALUE: Final = 4096
 _SHOWN: Final = 80
 _SIZES: Final = frozenset({"tp", "pp", "dp", "ep"})
@@ -107,16 +107,13 @@ def _impossible(part: OutboxPart, pod: Pod, candidates: Sequence[str]) -> Refusa
 def _differs(part: OutboxPart, pod: Pod, asked: Asked) -> Refusal | None:
     """What a part claims that this container does not ask for."""
     key = part.key
-    assumed = {name: value for name, value in key.env.items() if name not in asked.environ}
-    if len(assumed) > _UNSEEN_VARIABLES or not all(
-        _NAME.fullmatch(name) and len(value) <= _LONGEST_VALUE for name, value in assumed.items()
+    if len(key.env) > _VARIABLES or not all(
+        _NAME.fullmatch(name) and len(value) <= _LONGEST_VALUE for name, value in key.env.items()
     ):
         return Refusal("claim:env", "more variables than a start has, or longer ones")
-    followed = inferring.follow(asked, assumed)
+    followed = inferring.follow(asked, assumed=key.env)
     if isinstance(followed, inferring.Unfollowed):
         return Refusal("claim:command", followed.why)
-    if followed.open:
-        return Refusal("claim:command", f"{followed.open[0]} depends on what the API does not show")
     if followed.launch.disabled:
         return Refusal("claim:disabled", followed.launch.disabled)
     if not _may_be_root(key.cache_root, asked):
@@ -142,7 +139,7 @@ def _other_key(key: Key, followed: inferring.Followed) -> Refusal | None:
         ),
     )
     if found.key is None:
-        return Refusal("claim:command", f"the pod does not say its {found.unknown[0]}")
+        return Refusal("claim:command", f"{found.unknown[0]} depends on what the API does not show")
     if found.key_digest == key.digest():
         return None
     names = found.key.differences(key)
