@@ -12,18 +12,25 @@ from pathlib import Path
 from typing import Any
 
 from bench.performance import page
+from lab import cluster
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ("commands", "lint", "restore", "starts")
+WITH_NODES = "cluster"
+"""Only where a cluster of real nodes can be."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benches one after the other. 1 where one failed; its figure is then missing, not old."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(NAMES), metavar="NAME", help=f"of {', '.join(NAMES)}")
+    lacking = cluster.missing()
+    names = [*NAMES, *([] if lacking else [WITH_NODES])]
+    parser.add_argument("names", nargs="*", default=names, metavar="NAME", help=f"of {', '.join(names)}")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
+    if lacking:
+        print(f"bench: {WITH_NODES} is left out: {lacking}", file=sys.stderr)
     failed = False
     for name in options.names:
         print(f"bench: {name}", file=sys.stderr, flush=True)

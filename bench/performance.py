@@ -46,7 +46,7 @@ Machine: {machine["cpu"]}, {machine["cores"]} cores, Linux {machine["kernel"]}, 
 | new node with glowplug ÷ steady | {starts["ratios"]["new_node_to_steady"]} | {starts["goals"]["new_node_to_steady"]} |
 | cold ÷ new node with glowplug | {starts["ratios"]["cold_to_new_node"]} | {starts["goals"]["cold_to_new_node"]} |
 
-## Restore against plain tools
+{_cluster(found)}## Restore against plain tools
 
 {size}
 from SeaweedFS: fetch, verify, unpack, flush; against curl, sha256sum, zstd, tar and sync doing the same.
@@ -76,4 +76,31 @@ libyaml's composer alone.
 | `python -c pass` | {commands["seconds"]["python"] * 1000:.0f} ms | 1 |
 | `glowplug --help` | {commands["seconds"]["help"] * 1000:.0f} ms | {commands["ratios"]["help_to_python"]} |
 | `glowplug run -- true` | {commands["seconds"]["run_true"] * 1000:.0f} ms | {commands["ratios"]["run_true_to_python"]} |
+"""
+
+
+def _cluster(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """The table of starts on real nodes, "" where none could be had."""
+    if "cluster" not in found:
+        return ""
+    measured = found["cluster"]
+    rows = "\n".join(
+        f"| {row['mode']} | {row['start']} | {row['node']} | {row['verdict']} | {row['engine_init_seconds']:.1f} s |"
+        for row in measured["rows"]
+    )
+    ratios, goals = measured["ratios"], measured["goals"]
+    return f"""## On a cluster: real kubelets, the rendered manifests, vLLM in pods
+
+One run; nobody does anything between the starts. Two cores stand for each node's GPU.
+
+| mode | start | node | verdict | engine init |
+|---|---|---|---|---|
+{rows}
+
+| ratio | measured | goal |
+|---|---|---|
+| node mode: cold ÷ pod on the node that joined | {ratios["cold_to_joined"]} | {goals["cold_to_joined"]} |
+| node mode: pod on the node that joined ÷ steady | {ratios["joined_to_steady"]} | {goals["joined_to_steady"]} |
+| direct mode: slower of two nodes ÷ steady | {ratios["direct_to_steady"]} | {goals["direct_to_steady"]} |
+
 """

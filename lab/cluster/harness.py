@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -24,6 +24,7 @@ from lab.cluster.world import MOST_NODES
 from lab.guarded import Guarded
 from lab.kube import binaries
 from lab.kube.client import Document, RefusedError, wait_for
+from lab.s3 import Server
 
 GPU = "nvidia.com/gpu"
 _Found = TypeVar("_Found")
@@ -39,11 +40,13 @@ class Shape:
 
     The GPUs are a number in the node's status, which an administrator may write: the scheduler counts them and kubelet admits
     pods that ask for them, but no device appears in any container. Name the product by a label (`nvidia.com/gpu.product`).
+    `counted` is what pods ask for, another resource where the node shall not be taken for one with GPUs.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[str] = ()
     gpus: int = 0
+    counted: str = GPU
 
 
 def missing() -> str:
@@ -217,7 +220,7 @@ class Cluster:
 
     base: Path
     plan: network.Plan
-    s3: s3.Server
+    s3: Server
     """The S3 server under an address that holds for pods and for this process alike."""
     commands: Mapping[str, Path]
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -247,13 +250,19 @@ class Cluster:
         return self.s3.endpoint
 
     def add_node(
-        self, labels: Mapping[str, str] | None = None, taints: Sequence[str] = (), gpus: int = 0, *, wait: bool = True
+        self,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[str] = (),
+        gpus: int = 0,
+        *,
+        counted: str = GPU,
+        wait: bool = True,
     ) -> Node:
         """One more node ("node-3" after two), with what was loaded on the others; returns when it is Ready. See `Shape`."""
         number = len(self.nodes) + 1
         if number > MOST_NODES:
             raise ValueError(f"a cluster has {MOST_NODES} nodes at most")
-        node = self._make(number, Shape(dict(labels or {}), tuple(taints), gpus))
+        node = self._make(number, Shape(dict(labels or {}), tuple(taints), gpus, counted))
         node.start()
         if wait:
             self.settle(node)
@@ -310,11 +319,19 @@ class Cluster:
             raise ChildProcessError(f"pod {name} failed: {printed}")
         return printed
 
+    def expose(self, server: Server) -> Server:
+        """A server of 127.0.0.1 as pods reach it, under its own port, as long as the cluster is there: `lab.faults.Proxy`'s."""
+        carry = [sys.executable, "-I", str(_RELAY), self.plan.machine, str(server.port), "127.0.0.1", str(server.port)]
+        log = self.base / f"relay-{server.port}.log"
+        self._processes.enter_context(Guarded(carry, env={}, log=log, cwd=self.base, patience=0))
+        _adopt(self.base)
+        return replace(server, host=self.plan.machine)
+
     def pretend_gpus(self, node: Node) -> None:
         """Write the node's number of GPUs into its status, where a device plugin would have it; kubelet leaves it there."""
         if node.shape.gpus:
             document = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}}
-            number = {GPU: str(node.shape.gpus)}
+            number = {node.shape.counted: str(node.shape.gpus)}
             self.kube.admin.patch(
                 document, {"status": {"capacity": number, "allocatable": number}}, subresource="status"
             )
@@ -347,19 +364,25 @@ class Cluster:
             directory=str(directory),
             keep=self._keep,
             commands={one: str(self.commands[one]) for one in ("kubelet", "kube-proxy")},
-            archives=tuple(map(str, images.build())),
+            archives=(*map(str, images.build()), *self._shown(directory)),
             labels=dict(shape.labels),
             taints=tuple(shape.taints),
         )
         self.nodes[name] = Node(name, task, shape, self)
         return self.nodes[name]
 
+    def _shown(self, directory: Path) -> Iterator[str]:
+        """Where a node finds what was loaded on the others: before its kubelet asks for it, as if it could be pulled."""
+        place = directory / "images"
+        place.mkdir()
+        for number, archive in enumerate(self._loaded):
+            shutil.copyfile(archive, place / f"{number}.tar")
+            yield str(machine.HERE / place.name / f"{number}.tar")
+
     def settle(self, node: Node) -> None:
-        """Return when a node that has (re)started is ready, with its GPUs and images."""
+        """Return when a node that has (re)started is ready, with its GPUs."""
         node.wait_until_ready()
         self.pretend_gpus(node)
-        for archive in self._loaded:
-            _load(node, archive)
 
 
 @contextmanager
@@ -393,20 +416,19 @@ def up(
         stored = stack.enter_context(s3.serve(buckets, directory=base))
         octet = _wait_for(process, log, functools.partial(_read, base / keeper.PLAN))
         plan = network.Plan(int(octet))
-        carry = [sys.executable, "-I", str(_RELAY), plan.machine, str(stored.port), "127.0.0.1", str(stored.port)]
-        stack.enter_context(Guarded(carry, env={}, log=base / "relay.log", cwd=base, patience=0))
         _adopt(base)
         running = _wait_for(process, log, functools.partial(control.read, base))
         always = (spaces.CHECKOUT, Path(sys.prefix), Path(sys.base_prefix), cachedir.root())
         cluster = Cluster(
             base,
             plan,
-            s3.Server(stored.port, stored.keys, plan.machine),
+            stored,
             commands,
             _control=running,
             _keep=tuple(sorted({str(path) for path in (*always, *keep)})),
             _processes=stack,
         )
+        cluster.s3 = cluster.expose(stored)
         made = [cluster._make(number, shape) for number, shape in enumerate(shapes, 1)]
         for node in made:
             node.start()

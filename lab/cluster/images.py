@@ -82,6 +82,11 @@ _DIRECTORIES = [
     "run",
     "var",
 ]
+_WITH_C = (
+    *("libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1", "libm.so.6", "libresolv.so.2"),
+    *("libnss_dns.so.2", "libnss_files.so.2", "libgcc_s.so.1"),
+)
+"""What comes with the C library in every image that has one, and what compiled packages of Python are linked against."""
 _LEFT_OUT = shutil.ignore_patterns(
     *("site-packages", "dist-packages", "test", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3"),
     *("config-*", "*.opt-?.pyc", "*.a", "_tkinter*", "_test*"),
@@ -207,8 +212,11 @@ def _fill(root: Path) -> None:
     standard = Path(sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix, "base": sys.base_prefix}))
     shutil.copytree(standard, _inside(root, standard), symlinks=True, ignore=_LEFT_OUT)
     programs += [interpreter, *_inside(root, standard).rglob("*.so")]
-    for library in _libraries(programs):
-        _copy(root, library)
+    needed = _libraries(programs)
+    (c_library,) = (library for library in needed if library.name == "libc.so.6")
+    for library in needed.union(c_library.with_name(name) for name in _WITH_C):
+        if library.exists():
+            _copy(root, library)
 
 
 def _libraries(programs: Sequence[Path]) -> set[Path]:

@@ -1,0 +1,70 @@
+"""The agents of a cluster, looked at and interfered with from outside."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from typing import Any
+
+from lab.cluster import Cluster, Node, pods
+from lab.fleet.rendered import AGENT, SYSTEM
+from lab.kube.client import wait_for
+
+ROOT = "/mnt/k8s-disks/0/glowplug"
+_PORT = 9090
+_FIND = "pgrep -f -- '[g]lowplug.* agent'"
+
+
+def pod_of(running: Cluster, node: str) -> dict[str, Any]:
+    """The agent's pod on that node. Raises LookupError."""
+    for pod in running.kube.admin.list("v1", "Pod", SYSTEM):
+        own = pod["metadata"]["labels"].get("app") == AGENT and pod["spec"].get("nodeName") == node
+        if own and "deletionTimestamp" not in pod["metadata"]:
+            return pod
+    raise LookupError(f"no agent on {node}")
+
+
+def wait(running: Cluster, node: str, *, restarts: int = 0, seconds: float = 90.0) -> None:
+    """Return when the agent of that node is ready, and its container was started again so many times. Raises TimeoutError."""
+
+    def ready() -> bool:
+        try:
+            pod = pod_of(running, node)
+        except LookupError:
+            return False
+        statuses = pod["status"].get("containerStatuses", ())
+        return pods.is_ready(pod) and all(one["restartCount"] >= restarts for one in statuses)
+
+    wait_for(seconds, f"the agent of {node} is ready", ready)
+
+
+def restarts(running: Cluster, node: str) -> int:
+    """How often its container was started again."""
+    (status,) = pod_of(running, node)["status"]["containerStatuses"]
+    return int(status["restartCount"])
+
+
+def signal(node: Node, name: str) -> None:
+    """Send that signal (KILL, STOP, CONT) to the agent's processes on a node. Raises OSError when there is none."""
+    done = node.run(["sh", "-c", f"kill -{name} $({_FIND})"])
+    if done.returncode != 0:
+        raise OSError(f"no agent runs on {node.name}: {done.stderr}")
+
+
+def log(running: Cluster, node: str) -> str:
+    """What the agent of that node printed since its container was started last."""
+    return running.logs(pod_of(running, node)["metadata"]["name"], SYSTEM)
+
+
+def metrics(running: Cluster, node: str) -> dict[str, float]:
+    """Its metrics: `name{label="value"}` → number."""
+    address = pod_of(running, node)["status"]["podIP"]
+    with urllib.request.urlopen(f"http://{address}:{_PORT}/metrics", timeout=20) as answer:
+        text = answer.read().decode()
+    return {name: float(value) for name, value in re.findall(r"^([a-z]\S*) (\S+)$", text, re.MULTILINE)}
+
+
+def events(running: Cluster, pod: str, namespace: str = "default") -> dict[str, str]:
+    """Reason → message of the events about a pod."""
+    found = running.kube.admin.list("v1", "Event", namespace)
+    return {one["reason"]: one.get("message", "") for one in found if one["involvedObject"].get("name") == pod}

@@ -1,0 +1,105 @@
+"""The sequences of starts that glowplug is for, on a cluster, each as data: tests judge them, a bench shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import cluster, engine, model, s3
+from lab.fleet import rendered, starts
+from lab.kube.client import wait_for
+
+MODEL = "s3://models/tiny"
+NAME = "vllm-inference"
+_WORDS = (MODEL, "--size=10MB", "--max-model-len=512", f"--image={rendered.ENGINE_IMAGE}")
+_STORE = "s3://cache"
+
+
+@dataclass(frozen=True)
+class Direct:
+    """A Job bakes; then a pod on one node, its container started again, and a pod on the other node."""
+
+    baked: str
+    """What the Job's pod printed."""
+    first: starts.Seen
+    steady: starts.Seen
+    second: starts.Seen
+
+    def __iter__(self) -> Iterator[starts.Seen]:
+        return iter((self.first, self.steady, self.second))
+
+
+@dataclass(frozen=True)
+class Joining:
+    """Node mode: three pods of the first node one after the other, then one that waited for the node that joins."""
+
+    first: starts.Seen
+    second: starts.Seen
+    third: starts.Seen
+    joined: starts.Seen
+
+    def __iter__(self) -> Iterator[starts.Seen]:
+        return iter((self.first, self.second, self.third, self.joined))
+
+
+@contextmanager
+def direct_mode(place: Path, image: Path) -> Iterator[cluster.Cluster]:
+    """Two nodes with one GPU each. `image` is an archive of glowplug's image, `place` a directory for the model."""
+    with cluster.up([rendered.gpu_node(), rendered.gpu_node()], buckets=["models", "cache"]) as running:
+        _prepare(running, place, image)
+        yield running
+
+
+@contextmanager
+def node_mode(place: Path, image: Path) -> Iterator[cluster.Cluster]:
+    """One node with three GPUs, and the rendered agent ready on it."""
+    with cluster.up([rendered.gpu_node(3)], buckets=["models", "cache"]) as running:
+        _prepare(running, place, image)
+        agent = rendered.render("agent", "--mode=node", f"--store={_STORE}", "--domain=default")
+        rendered.apply(running, rendered.reaching(agent, running.s3))
+        rendered.wait_for_agents(running)
+        yield running
+
+
+def direct(running: cluster.Cluster) -> Direct:
+    """On two nodes of `direct_mode`. Pods may read the store, the Job may write it."""
+    python = engine.build()
+    job = rendered.render("bake", *_WORDS, f"--store={_STORE}")
+    rendered.apply(running, rendered.on_a_cpu(job, python, running.s3))
+    baked = starts.wait_for_job(running, f"{NAME}-bake")
+    documents = rendered.render("deployment", *_WORDS, f"--store={_STORE}")
+    rendered.apply(running, rendered.on_a_cpu(documents, python, running.s3.with_keys(s3.READER)))
+    known: set[str] = set()
+    first = starts.seen(running, starts.new_pod(running, NAME, known))
+    running.kubectl("exec", first.pod, "--", "kill", "1")
+    steady = starts.seen(running, first.pod, other_than=str(first.document["id"]))
+    starts.scale(running, NAME, 2)
+    return Direct(baked, first, steady, starts.seen(running, starts.new_pod(running, NAME, known)))
+
+
+def joining(running: cluster.Cluster) -> Joining:
+    """On the node of `node_mode`. Pods may read the model, and nothing of the store."""
+    documents = rendered.render("deployment", *_WORDS, "--mode=node")
+    rendered.apply(running, rendered.on_a_cpu(documents, engine.build(), running.s3.with_keys(s3.GUEST)))
+    known: set[str] = set()
+    first = starts.seen(running, starts.new_pod(running, NAME, known))
+    rendered.wait_for_keys(running, "default")
+    starts.scale(running, NAME, 2)
+    second = starts.seen(running, starts.new_pod(running, NAME, known))
+    starts.scale(running, NAME, 3)
+    third = starts.seen(running, starts.new_pod(running, NAME, known))
+    starts.scale(running, NAME, 4)
+    waiting = starts.new_pod(running, NAME, known)
+    wait_for(30, "no node has a GPU for the fourth pod", lambda: starts.unschedulable(running.pod(waiting)))
+    shape = rendered.gpu_node()
+    running.add_node(shape.labels, shape.taints, shape.gpus, counted=shape.counted)
+    return Joining(first, second, third, starts.seen(running, waiting))
+
+
+def _prepare(running: cluster.Cluster, place: Path, image: Path) -> None:
+    running.load_image(image)
+    model.make(place / "model")
+    model.upload(place / "model", MODEL, running.s3.env())
+    rendered.may_read(running.s3, "models")
