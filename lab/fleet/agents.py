@@ -1,4 +1,7 @@
-"""The agents of a cluster, looked at and interfered with from outside."""
+"""What a cluster's agents say (log, metrics, events), and signals for them.
+
+Asked by the address of the agent's pod and sent by the node's root: agents have no interface of their own for tests.
+"""
 
 from __future__ import annotations
 
