@@ -1,0 +1,145 @@
+"""`glowplug agent` as its container runs it: against a real API server and a real store, until it is told to end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from glowplug.nodestore import layout as nodes
+from lab import faults, kube
+from tests import clocks
+from tests.agent.hearing import entries, mount, put
+from tests.cache import making
+from tests.cli.conftest import Call, call, quiet
+from tests.parts import requires
+from tests.store.conftest import Place, proxy, s3_place, s3_server
+
+__all__ = ["call", "proxy", "quiet", "s3_place", "s3_server"]
+
+real = requires("s3", "kube")
+NODE = ("--node-name", "n1", "--domain", "default")
+
+
+def until(holds: Callable[[], object], seconds: float = 300) -> None:
+    """Long enough for a checkout that has to pack glowplug.pyz first."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def node(kube_server: kube.Server) -> str:
+    name = f"n-{secrets.token_hex(4)}"
+    labels = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    kube_server.admin.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})
+    return name
+
+
+@pytest.fixture
+def environ(kube_server: kube.Server, proxy: faults.Proxy) -> Mapping[str, str]:
+    kubeconfig = str(kube_server.kubeconfig(kube_server.administrator))
+    return {"PATH": os.environ["PATH"], "HOME": "/nowhere", "KUBECONFIG": kubeconfig, **proxy.server.env()}
+
+
+def arguments(root: Path, node: str, place: Place, *more: str) -> list[str]:
+    told = ["--root", str(root), "--node-name", node, "--domain", "default", "--store", place.url, "--max-bytes", "1GB"]
+    return [sys.executable, "-m", "glowplug", "agent", *told, "--listen", "127.0.0.1:0", *more]
+
+
+@contextmanager
+def agent(command: list[str], environ: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@real
+@pytest.mark.slow
+class TestAsAProcess:
+    def test_it_fills_the_node_and_ends_when_told(
+        self, kube_server: kube.Server, node: str, environ: Mapping[str, str], s3_place: Place, tmp_path: Path
+    ) -> None:
+        key, root = put(s3_place.open(), tmp_path, making.key()), tmp_path / "root"
+        with agent(arguments(root, node, s3_place), environ) as process:
+            until((mount(root) / nodes.READY).exists)
+            assert entries(root, key) == {"e1"}
+
+            def notes() -> Mapping[str, str]:
+                found: Mapping[str, str] = kube_server.admin.get("v1", "Node", node).document["metadata"]["annotations"]
+                return found
+
+            until(lambda: notes().get("glowplug.dev/nvme-backed") == "false")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+
+    def test_it_ends_in_the_middle_of_a_fetch(
+        self, node: str, environ: Mapping[str, str], s3_place: Place, proxy: faults.Proxy, tmp_path: Path
+    ) -> None:
+        key, root = put(s3_place.open(), tmp_path, making.key(), size=200_000), tmp_path / "root"
+        slow = proxy.add(faults.Slow(500), method="GET", path="*/blobs/*", times=None)
+        with agent(arguments(root, node, s3_place), environ) as process:
+            assert slow.wait(300)
+            with clocks.by(10):
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(60) == 0
+        assert entries(root, key) is None
+
+    def test_once_fills_the_node_and_is_done(
+        self, node: str, environ: Mapping[str, str], s3_place: Place, tmp_path: Path
+    ) -> None:
+        key, root = put(s3_place.open(), tmp_path, making.key()), tmp_path / "root"
+        done = subprocess.run(arguments(root, node, s3_place, "--once"), env=environ, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert entries(root, key) == {"e1"}
+
+    def test_once_says_that_it_could_not(self, environ: Mapping[str, str], s3_place: Place, tmp_path: Path) -> None:
+        command = arguments(tmp_path / "root", "no-such-node", s3_place, "--once")
+        done = subprocess.run(command, env=environ, capture_output=True, text=True)
+        assert done.returncode == 3
+        assert '"of": "api"' in done.stderr
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (("--domain", "a"), "which node is this?"),
+            (("--node-name", "n"), "no trust domain is named"),
+            ((*NODE, "--domain", "a/b"), "cannot be the name of a directory"),
+            ((*NODE, "--domain", ""), "its value is empty"),
+            ((*NODE, "--store", "s3:/b"), "two slashes are missing"),
+            ((*NODE, "--root", "relative"), "not an absolute path"),
+            ((*NODE, "--root", "/a/../b"), "not an absolute path"),
+            ((*NODE, "--listen", "9090"), "is no address"),
+            ((*NODE, "--listen", ":99999"), "is no address"),
+            ((*NODE, "--publish-from", "Team A"), "is neither NAMESPACE nor"),
+            ((*NODE, "--publish-from", "a/b/c"), "is neither NAMESPACE nor"),
+            ((*NODE, "--max-bytes", "many"), "not a size"),
+            ((*NODE, "--relist", "0s"), "no time to wait"),
+            ((*NODE, "--taint", "a b"), "cannot be the key of a taint"),
+            ((*NODE, "--mode", "direct"), "'direct' is not one of"),
+            ((*NODE, "argument"), "No such command"),
+        ],
+    )
+    def test_what_is_wrong_is_said(self, call: Call, arguments: tuple[str, ...], said: str) -> None:
+        answer = call("agent", *arguments)
+        assert answer.status == 2
+        assert said in answer.err
+
+    def test_nothing_leads_to_kubernetes(self, call: Call) -> None:
+        answer = call("agent", *NODE, "--root", "/tmp/glowplug-never-made")
+        assert answer.status == 2
+        assert "no kubeconfig" in answer.err
+        assert not Path("/tmp/glowplug-never-made").exists()
