@@ -227,9 +227,8 @@ def test_a_pod_that_no_node_takes_says_why(capsys: Any, kube_server: kube.Server
     }
     kube_server.admin.patch(pod, {"status": {"conditions": [unmet]}}, subresource="status")
     (start,) = asked(capsys, "pod/vllm-0", "-n", kubelet.node)
-    assert start["verdict"] == {
-        "compile": "unknown", "compile_seconds": None, "reason": "the container has not begun", "evidence": []
-    }  # fmt: skip
+    assert start["verdict"]["compile"] == "unknown"
+    assert start["verdict"]["reason"] == "the container has not begun"
     assert start["kubernetes"]["waiting"] == "Unschedulable: 0/3 nodes: no nvidia.com/gpu"
     assert set(phases(start)) <= {"schedule"}
     assert main(["startup", "pod/vllm-0", "-n", kubelet.node, "--fail-over", "60s"]) == 1
@@ -242,10 +241,9 @@ def test_glowplugs_own_line_is_the_restore(capsys: Any, kubelet: Kubelet, make: 
     kubelet.logs["vllm-0", False] = line + log_from(HIT, created + 5)
     tell(pod, {"state": {"running": {"startedAt": whole(created + 4)}}}, [("PodScheduled", created + 1)])
     (start,) = asked(capsys, "pod/vllm-0", "-n", kubelet.node)
-    assert start["restore"] == {
-        "outcome": "restored", "reason": "", "source": "node:/glowplug/store", "parts": [],
-        "bytes": pytest.approx(4_180_000, abs=1), "seconds": 0.217,
-    }  # fmt: skip
+    known = {"outcome": "restored", "source": "node:/glowplug/store", "seconds": 0.217}
+    assert start["restore"].items() >= known.items()
+    assert start["restore"]["bytes"] == pytest.approx(4_180_000, abs=1)
     assert phases(start)["restore"] == pytest.approx(0.217)
 
 

@@ -141,6 +141,16 @@ class TestReady:
 
 
 @pytest.mark.parametrize(
+    ("reason", "said"),
+    [("FailedMount", "ContainerCreating: volume v"), ("MissingClusterDNS", "ContainerCreating")],
+)
+def test_a_container_that_waits_without_a_word_is_explained_by_what_failed(reason: str, said: str) -> None:
+    state = {"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}
+    around = Around((event(reason, 3, "volume v", type="Warning"),), None, T0 + 9)
+    assert pod_status.waiting(pod(containerStatuses=[state]), "c", around) == said
+
+
+@pytest.mark.parametrize(
     ("containers", "chosen"),
     [
         ([{"name": "a"}, {"name": "b", "command": ["vllm", "serve", "m"]}], "b"),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glowplug.cli import output
 from glowplug.core.documents.start import (
+    PHASES,
     Compile,
     Phase,
     PublishOutcome,
@@ -118,3 +121,10 @@ def test_hostile_documents_do_not_steer_the_terminal(word, at, seconds):
     )
     text = start_text(start, name=word) + comparison_text([start, start], compare([start, start]), [word, word])
     assert all(letter.isprintable() or letter == "\n" for letter in plain(text))
+
+
+@pytest.mark.parametrize("name", PHASES)
+def test_the_colour_of_each_phase_reaches_a_terminal(name):
+    start = Start(id="s", source="pod", started_at="", phases=(Phase(name, 0.0, 1.0),))
+    shown = start_text(start)
+    assert output._styled(shown) == shown

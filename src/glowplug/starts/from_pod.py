@@ -46,7 +46,7 @@ def from_pod(pod: Object, container: str, run: Run | None, log: Start | None, te
     origin = _origin(pod, run, around)
     began = run.began if run else None
     spoke = _moment(log.started_at) if log else None
-    restored, restore = _of_launcher(text, origin)
+    restored, restore = _of_launcher(text, origin, began)
     claims = list(pod_status.before(pod, container, origin, began, around)) if run is None or run.number == 1 else []
     ready: float | None = None
     if began is not None and spoke is not None and log is not None:
@@ -104,15 +104,16 @@ def _verdict(run: Run | None, log: Start | None, spoke: float | None) -> Verdict
     return log.verdict
 
 
-def _of_launcher(text: str, origin: float) -> tuple[list[Phase], RestoreResult]:
-    """What glowplug's own line in the log says of the restore; its figures are rounded."""
+def _of_launcher(text: str, origin: float, began: float | None) -> tuple[list[Phase], RestoreResult]:
+    """What glowplug's own line in the log says of the restore, none of it before the container `began`; its figures are rounded."""
     head = text[:_SEARCHED]
     found = _RESTORED.search(head)
     if found is not None:
         at = _moment(found.group(1))
         took, size = units.parse_duration(found.group(3)), units.parse_size(found.group(2))
         result = RestoreResult(RestoreOutcome.RESTORED, source=found.group(4).strip(), bytes=size, seconds=took)
-        return [] if at is None else [pod_status.phase("restore", at - took, at, origin)], result
+        start = 0.0 if at is None else max(at - took, began or 0.0)
+        return [] if at is None else [pod_status.phase("restore", start, at, origin)], result
     nothing = _NOTHING.search(head)
     return [], RestoreResult(RestoreOutcome.NONE, nothing.group(1).strip() if nothing else "")
 

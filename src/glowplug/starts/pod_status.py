@@ -237,8 +237,8 @@ def _scheduled(pod: Object, around: Around) -> float | None:
 
 
 def _latest(around: Around) -> str:
-    """What the newest warning says."""
-    warnings = [one for one in around.events if one.get("type") == "Warning"]
+    """What the newest warning about something that failed says; others warn of what does not keep a pod from starting."""
+    warnings = [one for one in around.events if _text(one.get("reason")).startswith("Failed")]
     newest = max(warnings, key=lambda one: _event_moment(one) or 0.0, default={})
     return _text(newest.get("message"))
 

@@ -32,8 +32,8 @@ UNICODE: Final = Glyphs("█", "▏▎▍▌▋▊▉", "·")
 ASCII: Final = Glyphs("#", "", "-")
 
 _COLOURS: Final = {
-    "node_launch": 94,
-    "schedule": 94,
+    "node_launch": 34,
+    "schedule": 35,
     "image_pull": 36,
     "init": 90,
     "restore": 36,
