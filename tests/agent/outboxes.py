@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from glowplug.agent.collecting import Bounds, Collector
+from glowplug.agent import quarantine
+from glowplug.agent.collecting import Collector
+from glowplug.agent.outboxes import Bounds
 from glowplug.agent.pods import Pod
 from glowplug.agent.settings import Publisher, Settings
 from glowplug.cache import layout as cache
@@ -211,7 +213,8 @@ class Node:
         """What prewarm does when it is told that a key is wanted."""
         digest = (key or claim().key).digest()
         path = lookup.resolve(self.store(), DOMAIN, digest, Deadline.after(60)).path
-        fetch(self.store(), path, DOMAIN, self.root, deadline=Deadline.after(60))
+        skip = quarantine.left_out(self.root)
+        fetch(self.store(), path, DOMAIN, self.root, deadline=Deadline.after(60), skip=skip)
 
     def archives(self, one: Pod) -> list[str]:
         return sorted(path.name for path in self.box(one).glob("*.sealed"))

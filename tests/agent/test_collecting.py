@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from glowplug.agent.collecting import Bounds
+from glowplug.agent import quarantine
+from glowplug.agent.outboxes import Bounds
 from glowplug.agent.pods import Pod
 from glowplug.cache import bundle
 from glowplug.core.clock import Deadline
@@ -472,6 +473,45 @@ class TestARejection:
         warm.anew()
         warm.round()
         assert [row.start_id for row in warm.published().rejections] == ["r1"]
+
+
+class TestACrash:
+    """A start ended before it was ready with what this node gave it, the next became ready without."""
+
+    def crashed(self, node: Node, made: Path, *, restarts: int = 1, **more: object) -> None:
+        node.hand_over(pod(), made)
+        node.round()
+        node.hold()
+        manifest = node.published()
+        one = pod()
+        state = {"name": "vllm", "restartCount": restarts}
+        node.run(replace(one, object={**one.object, "status": {"containerStatuses": [state]}}))
+        without = RestoreResult(RestoreOutcome.NONE, "quarantined", aside=tuple(part.sha256 for part in manifest.parts))
+        Outbox(node.box(one)).put_start(
+            document("c2", restore=without, key_digest=manifest.key_digest, **{"ready_seconds": 60.0, **more})
+        )
+        node.heard.words.clear()
+        node.round()
+
+    def test_takes_the_parts_from_this_node_for_good_and_nothing_from_the_store(self, node: Node, made: Path) -> None:
+        self.crashed(node, made)
+        manifest = node.published()
+        digests = frozenset(part.sha256 for part in manifest.parts)
+        assert node.heard.of("removed") == [(DOMAIN, manifest.key_digest, "quarantined")]
+        assert quarantine.left_out(node.root) == digests
+        assert node.keys.asked[-1] == ("want", manifest.key_digest)
+        node.hold()
+        assert not any((node.root / "store" / DOMAIN / manifest.key_digest / digest).exists() for digest in digests)
+        node.anew()
+        node.round()
+        assert len(node.heard.of("removed")) == 1
+
+    @pytest.mark.parametrize("more", [{"restarts": 0}, {"ready_seconds": None}], ids=["never-restarted", "not-ready"])
+    def test_that_nobody_else_saw_or_that_proves_nothing_is_no_evidence(
+        self, node: Node, made: Path, more: dict[str, int]
+    ) -> None:
+        self.crashed(node, made, **more)
+        assert (node.heard.of("removed"), quarantine.left_out(node.root)) == ([], frozenset())
 
 
 @pytest.mark.parametrize(

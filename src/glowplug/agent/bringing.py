@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from glowplug.agent import housekeeping, ranking
+from glowplug.agent import housekeeping, quarantine, ranking
 from glowplug.agent.ranking import Size
 from glowplug.cache import format as manifests
 from glowplug.cache import layout
@@ -148,7 +148,8 @@ class Bringing:
             began = SYSTEM.monotonic()
             try:
                 deadline = Deadline.after(FETCH_SECONDS, self._clock)
-                done = fetch(store, path, domain, self._root, deadline=deadline, verify=self._verify)
+                skip = quarantine.left_out(self._root)
+                done = fetch(store, path, domain, self._root, deadline=deadline, verify=self._verify, skip=skip)
             except NotFoundError:
                 return True  # removed since it was listed: the next listing shows it
             except (GlowplugError, OSError) as error:

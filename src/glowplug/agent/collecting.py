@@ -13,22 +13,23 @@ goes wrong about one outbox is told, and the next one follows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from glowplug.agent import arrivals, claims, offering, sweeping
+from glowplug.agent import arrivals, claims, offering, quarantine
 from glowplug.agent.arrivals import Archive
 from glowplug.agent.offering import Offering, RefusedError
+from glowplug.agent.outboxes import BOUNDS, CAPS, Outboxes, stamp
 from glowplug.agent.reporting import Reporting
+from glowplug.agent.settings import Publisher
 from glowplug.cache import publish as publishing
 from glowplug.cache.format import Rejection
-from glowplug.core.clock import SYSTEM, iso
+from glowplug.core.clock import SYSTEM
 from glowplug.core.documents.start import PublishOutcome, PublishResult
-from glowplug.core.errors import GlowplugError, NotFoundError, UnavailableError
+from glowplug.core.errors import GlowplugError, NotFoundError
 from glowplug.core.faults import reason_of
 from glowplug.manifests import podspec
 from glowplug.nodestore import layout
-from glowplug.nodestore.inbox import Caps, Inbox
 from glowplug.tree import workspace
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from glowplug.agent.arrivals import Arrival
     from glowplug.agent.claims import Refusal
+    from glowplug.agent.outboxes import Bounds
     from glowplug.agent.pods import Pod
     from glowplug.agent.reporting import Keys
     from glowplug.agent.settings import Settings
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from glowplug.core.clock import Clock, Deadline
     from glowplug.core.documents.node import OutboxPart
     from glowplug.core.documents.start import Start
+    from glowplug.nodestore.inbox import Caps, Inbox
     from glowplug.store.contract import Store
 
 Judge: TypeAlias = "Callable[[OutboxPart, Pod, Settings, Sequence[str]], Refusal | None]"
@@ -52,17 +55,7 @@ Judge: TypeAlias = "Callable[[OutboxPart, Pod, Settings, Sequence[str]], Refusal
 
 _FIRST_WAIT: Final = 15.0
 _LONGEST_WAIT: Final = 600.0
-CAPS: Final = Caps(document_bytes=1 << 19, starts=16)
-"""Parsed, a document may take twenty times its bytes of memory."""
 _ASK_AGAIN_SECONDS: Final = 20.0
-_HOUR: Final = 3600.0
-_REFUSALS: Final = 100
-"""Of one pod within an hour."""
-_NAMES: Final = 5000
-"""Names made up by pods that are remembered at most."""
-_REMOVING_SECONDS: Final = 60.0
-_STUCK_SECONDS: Final = 1800.0
-"""A directory with the sticky bit, of another user, is one that nobody without further capabilities can empty."""
 _SEALING_SECONDS: Final = 1200.0
 """A start that has not said by then what became of its publish says nothing more: its watcher has 900 seconds for it."""
 _LATER: Final = frozenset(
@@ -111,18 +104,6 @@ class Known(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """How much waits, and how long. Of one pod: what its own launcher keeps to (`nodestore.outbox.Caps`), and a little."""
-
-    pod_bytes: int = 9 * 2**30
-    node_bytes: int = 32 * 2**30
-    age_seconds: float = 86_400.0
-    unknown_seconds: float = 600.0
-    gone_seconds: float = 20.0
-    pod_turn_seconds: float = 900.0
-
-
 @dataclass
 class _Wait:
     """When something is tried again."""
@@ -153,7 +134,7 @@ class Collector:
         *,
         judge: Judge = claims.judge,
         clock: Clock = SYSTEM,
-        bounds: Bounds = Bounds(),
+        bounds: Bounds = BOUNDS,
         caps: Caps = CAPS,
     ) -> None:
         self._settings = settings
@@ -165,8 +146,7 @@ class Collector:
         self._keys = keys
         self._judge = judge
         self._clock = clock
-        self._bounds = bounds
-        self._caps = caps
+        self._outboxes = Outboxes(settings.root, telling, clock, bounds, caps)
         self._reporting = Reporting(settings.root, telling, keys)
         self._store: Store | None = None
         self._found: tuple[str, ...] = ()
@@ -175,16 +155,12 @@ class Collector:
         self._waits: dict[tuple[str, str], _Wait] = {}
         self._quiet: dict[str, frozenset[tuple[str, tuple[int, int]]]] = {}
         self._remembered: dict[str, Pod] = {}
-        self._since: dict[tuple[str, str], float] = {}
-        self._refused: set[tuple[str, str, tuple[int, int]]] = set()
         self._served: dict[str, float] = {}
-        self._tries: dict[str, dict[str, float]] = {}
-        self._refusals: dict[str, list[float]] = {}
 
     def round(self, deadline: Deadline) -> None:
         """Look at every outbox once. Raises nothing foreseeable; what the deadline leaves is for the next round."""
         workspace.sweep(self._root)
-        uids = Inbox(self._root, self._caps).pods()
+        uids = self._outboxes.inbox().pods()
         self._forget(frozenset(uids))
         for uid in uids:
             self._guarded(uid, self._tell, deadline)
@@ -192,7 +168,7 @@ class Collector:
             self._guarded(uid, self._turn, deadline)
             self._served[uid] = self._clock.monotonic()
         if not deadline.passed():
-            self._bound(uids, deadline)
+            self._outboxes.bound(uids, self._pod, deadline)
         try:
             self._reporting.keep(frozenset(uids))
         except OSError as error:
@@ -204,7 +180,7 @@ class Collector:
         if deadline.passed():
             return
         try:
-            work(uid, deadline.at_most(self._bounds.pod_turn_seconds))
+            work(uid, deadline.at_most(self._outboxes.bounds.pod_turn_seconds))
         except Exception as error:  # noqa: BLE001 - one pod's outbox is not the others' fault
             self._telling.failed("outbox", error)
 
@@ -212,48 +188,43 @@ class Collector:
         """Keep an outbox in order, and tell the starts of its pod."""
         pod = self._pod(uid)
         if pod is None:
-            self._unknown(uid, deadline)
+            if self._pods.synced.is_set():
+                self._outboxes.nobodys(uid, deadline)
             return
-        found = self._tidied(pod, deadline)
-        if pod.domain and _stamp(found) != self._quiet.get(uid):
-            self._reporting.tell(pod, Inbox(self._root, self._caps).starts(uid))
+        found = self._outboxes.tidied(pod, deadline)
+        if pod.domain and stamp(found) != self._quiet.get(uid):
+            self._reporting.tell(pod, self._outboxes.inbox().starts(uid))
 
     def _turn(self, uid: str, deadline: Deadline) -> None:
         """Publish what there is, and clear what nobody needs."""
         pod = self._pod(uid)
         if pod is None:
             return
-        found = self._lying(uid)
-        if pod.domain and _stamp(found) != self._quiet.get(uid):
+        found = self._outboxes.lying(uid)
+        if pod.domain and stamp(found) != self._quiet.get(uid):
             self._quiet.pop(uid, None)
-            if self._read(pod, Inbox(self._root, self._caps), found, deadline):
+            if self._read(pod, self._outboxes.inbox(), found, deadline):
                 return
-            left = _stamp(self._lying(uid))
-            if self._all_seen(found) and left <= _stamp(found):
+            left = stamp(self._outboxes.lying(uid))
+            if self._all_seen(found) and left <= stamp(found):
                 self._quiet[uid] = left
-        if pod.gone and pod.domain and self._lasts("gone", uid) >= self._bounds.gone_seconds:
-            self._clear(uid, deadline)
+        if pod.gone and pod.domain:
+            self._outboxes.left(uid, deadline)
 
     def _all_seen(self, found: Sequence[Lying]) -> bool:
         """Whether a reading of an outbox came to the end of it."""
         starts = sum(layout.start_of(one.name) is not None for one in found)
-        return starts <= self._caps.starts and sum(one.is_archive for one in found) <= self._caps.archives
+        caps = self._outboxes.caps
+        return starts <= caps.starts and sum(one.is_archive for one in found) <= caps.archives
 
     def _read(self, pod: Pod, inbox: Inbox, found: tuple[Lying, ...], deadline: Deadline) -> bool:
         """Deal with all that lies in an outbox; whether something of it waits for another round."""
         starts = inbox.starts(pod.uid)
         self._reporting.tell(pod, starts)
         waits = self._reject(pod, starts, deadline)
+        waits |= self._set_aside(pod, starts)
         waits |= self._archives(pod, inbox, starts, found, deadline)
-        stamps = {one.name: one.stamp for one in found}
-        for refused in inbox.refused:
-            once = (pod.uid, refused.name, stamps.get(refused.name, (0, 0)))
-            if once not in self._refused:
-                if len(self._refused) >= _NAMES:
-                    self._refused.clear()
-                self._refused.add(once)
-                self._refuse(pod, pod.uid, "damaged", f"{refused.name}: {refused.reason}")
-            inbox.drop(pod.uid, refused.name)
+        self._outboxes.damaged(pod, inbox, found)
         written = {one.name: one.changed for one in found}
         self._reporting.drop(pod, starts, written, self._clock.now(), inbox)
         return waits
@@ -291,12 +262,12 @@ class Collector:
             return False
         refusal = self._judge(arrival.claim, pod, self._settings, candidates)
         if refusal is not None:
-            self._refuse(pod, pod.uid, refusal.reason, refusal.detail)
+            self._outboxes.refuse(pod, pod.uid, refusal.reason, refusal.detail)
             return True
         try:
             result = self._offer(pod, inbox, arrival, deadline)
         except RefusedError as error:
-            self._refuse(pod, pod.uid, error.reason, error.message)
+            self._outboxes.refuse(pod, pod.uid, error.reason, error.message)
             return True
         except NotFoundError:
             return False  # an archive changed under our hands: the next round sees what is there then
@@ -316,9 +287,8 @@ class Collector:
     def _settled(self, pod: Pod, digest: str, result: PublishResult, deadline: Deadline) -> bool:
         """Tell what became of a publish; False where it is to be tried again."""
         later = result.outcome in (PublishOutcome.SKIPPED, PublishOutcome.FAILED) and _word(result.reason) in _LATER
-        if later and deadline.passed():
-            return False  # out of time, not out of luck
-        self._telling.published(pod, pod.domain, digest, result)
+        if not later or not deadline.passed():  # else it is out of time, not out of luck
+            self._telling.published(pod, pod.domain, digest, result)
         now = self._clock.monotonic()
         if later:
             self._store = None  # opened anew: credentials may have come
@@ -364,6 +334,24 @@ class Collector:
             self._reporting.rejection_done(pod, start)
         return waits
 
+    def _set_aside(self, pod: Pod, starts: Sequence[Start]) -> bool:
+        """What crashes an engine here is given to none here any more, whoever's pod it was; whether that waits."""
+        waits = False
+        anybody = replace(
+            self._settings, publishers=(Publisher(pod.namespace, pod.account),), read_only=False, observe=False
+        )
+        for start, entry, parts in self._reporting.crashes(pod, starts):
+            digest, candidates = entry.key.digest(), self._processors()
+            if not candidates:
+                waits = True
+                continue
+            if quarantine.was_restarted(pod) and self._judge(entry, pod, anybody, candidates) is None:
+                quarantine.convict(self._root, digest, parts, self._clock)
+                self._telling.removed(pod.domain, digest, "quarantined")
+                self._keys.want(pod.domain, digest)
+            self._reporting.crash_done(pod, start)
+        return waits
+
     def _rejected(self, start: Start, part: OutboxPart, deadline: Deadline) -> PublishResult:
         try:
             store = self._opened()
@@ -381,85 +369,6 @@ class Collector:
             scratch=self._root,
         )
 
-    # --- what all outboxes take -------------------------------------------------------------------------------------
-
-    def _tidied(self, pod: Pod, deadline: Deadline) -> tuple[Lying, ...]:
-        """What lies in a pod's outbox, without what nobody reads and within what one pod may have."""
-        folder = layout.outbox(self._root, pod.uid)
-        found = self._lying(pod.uid)
-        names, now = frozenset(one.name for one in found), self._clock.now()
-        strange = [one for one in found if sweeping.is_strange(one, names, now)]
-        for one in strange:
-            if self._may_try(pod.uid, one.name):
-                sweeping.remove(folder, one.name, deadline.at_most(_REMOVING_SECONDS))
-        kept = tuple(one for one in found if one not in strange)
-        size = sum(one.size for one in kept)
-        for one in sorted(kept, key=lambda one: one.size, reverse=True):
-            if size <= self._bounds.pod_bytes:
-                break
-            detail = f"{size} bytes in one outbox; {one.name} is removed"
-            self._refuse(pod, pod.uid, "too_large", detail)
-            sweeping.remove(folder, one.name, deadline)
-            size -= one.size
-        return self._lying(pod.uid)
-
-    def _bound(self, uids: Sequence[str], deadline: Deadline) -> None:
-        """What waits for the store waits within bounds: the oldest goes first."""
-        found = [(one.changed, uid, one) for uid in uids for one in self._lying(uid) if one.is_archive]
-        size = sum(one.size for _, _, one in found)
-        count = len(found)
-        for changed, uid, one in sorted(found, key=lambda row: (row[0], row[1], row[2].name)):
-            old = self._clock.now() - changed > self._bounds.age_seconds
-            if not old and size <= self._bounds.node_bytes:
-                break
-            if deadline.passed():
-                break
-            self._given_up(uid, one, "too_old" if old else "too_large")
-            size, count = size - one.size, count - 1
-        self._telling.waiting(size, count)
-
-    def _given_up(self, uid: str, one: Lying, reason: str) -> None:
-        pod = self._pod(uid)
-        detail = f"{one.name} has waited since {iso(one.changed)} and is removed"
-        self._refuse(pod, uid, reason, detail)
-        Inbox(self._root, self._caps).drop(uid, one.name)
-        self._quiet.pop(uid, None)
-
-    def _unknown(self, uid: str, deadline: Deadline) -> None:
-        """Nobody's outbox. While the API has not listed all pods, that cannot be said."""
-        if not self._pods.synced.is_set() or self._lasts("unknown", uid) < self._bounds.unknown_seconds:
-            return
-        if self._lying(uid) and self._lasts("told", uid) == 0.0:
-            self._refuse(None, uid, "pod_unknown", "the API knows no pod of this UID on this node")
-        self._clear(uid, deadline)
-
-    def _refuse(self, pod: Pod | None, uid: str, reason: str, detail: str) -> None:
-        """Tell it, unless this pod has had its share: one that makes up files makes up no log without end."""
-        now = self._clock.monotonic()
-        told = self._refusals.setdefault(uid, [])
-        told[:] = [at for at in told if now - at < _HOUR]
-        if len(told) < _REFUSALS:
-            told.append(now)
-            self._telling.refused(pod, uid, reason, detail)
-
-    def _clear(self, uid: str, deadline: Deadline) -> None:
-        """Remove an outbox. What cannot be removed is told, and tried again much later: it may be large."""
-        if not self._may_try(uid, ""):
-            return
-        if not Inbox(self._root, self._caps).clear(uid, deadline.at_most(_REMOVING_SECONDS)) and not deadline.passed():
-            self._telling.failed("outbox", UnavailableError(f"the outbox of {uid} cannot be emptied"))
-
-    def _may_try(self, uid: str, name: str) -> bool:
-        """Whether the last try to remove this is long ago."""
-        now = self._clock.monotonic()
-        tries = self._tries.setdefault(uid, {})
-        if now < tries.get(name, now):
-            return False
-        if len(tries) >= _NAMES:
-            tries.clear()
-        tries[name] = now + _STUCK_SECONDS
-        return True
-
     # --- what is remembered -----------------------------------------------------------------------------------------
 
     def _pod(self, uid: str) -> Pod | None:
@@ -470,22 +379,13 @@ class Collector:
             return pod
         return self._remembered.get(uid)
 
-    def _lasts(self, what: str, uid: str) -> float:
-        """Seconds since this was asked first."""
-        now = self._clock.monotonic()
-        return now - self._since.setdefault((what, uid), now)
-
     def _forget(self, uids: frozenset[str]) -> None:
         """All that is remembered of outboxes that are not there any more."""
         self._waits = {key: wait for key, wait in self._waits.items() if key[0] in uids}
-        self._since = {key: at for key, at in self._since.items() if key[1] in uids}
-        self._refused = {key for key in self._refused if key[0] in uids}
-        for table in (self._quiet, self._remembered, self._served, self._tries, self._refusals):
+        self._outboxes.keep(uids)
+        for table in (self._quiet, self._remembered, self._served):
             for uid in table.keys() - uids:
                 del table[uid]
-
-    def _lying(self, uid: str) -> tuple[Lying, ...]:
-        return sweeping.lying(layout.outbox(self._root, uid))
 
     def _opened(self) -> Store:
         if self._store is None:
@@ -505,11 +405,6 @@ def _image(pod: Pod) -> str:
     """The digest of the engine's image; "" where that is not one, or not known."""
     found = {claims.image_digest(pod, one.container) for one in podspec.engines(pod.object)}
     return next(iter(found)) if len(found) == 1 else ""
-
-
-def _stamp(found: Sequence[Lying]) -> frozenset[tuple[str, tuple[int, int]]]:
-    """Equal while nothing in an outbox has changed."""
-    return frozenset((one.name, one.stamp) for one in found)
 
 
 def _word(reason: str) -> str:

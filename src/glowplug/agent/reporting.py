@@ -5,6 +5,7 @@ its pod is gone or newer ones have come. What follows:
 
 - A pod that was given a key used it; one that found a part damaged makes the key suspect on this node. Neither is believed further
   than that: the node store looks itself.
+- A pod that became ready without parts with which it had crashed before is evidence against these, on this node.
 - A start whose engine threw away what had been restored is a row in the manifest, as `run` writes it. That is a publish: only for
   pods that may, and only for a key that their spec leads to.
 """
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
     from glowplug.agent.telling import Telling
     from glowplug.core.documents.start import Start
     from glowplug.nodestore.inbox import Inbox
+    from glowplug.nodestore.read import Held
 
 KEPT: Final = 8
 """Documents of one pod that stay in its outbox after they were told."""
 _HOPELESS_SECONDS: Final = 3 * 3600.0
 _TOLD: Final = "told"
 _REJECTED: Final = "rejected"
+_ASIDE: Final = "aside"
 
 
 class Keys(Protocol):
@@ -107,6 +110,25 @@ class Reporting:
         """It is in the manifest, or will never be."""
         self._ledger.add(pod.uid, _REJECTED, start.id)
 
+    def crashes(self, pod: Pod, starts: Sequence[Start]) -> list[tuple[Start, OutboxPart, tuple[str, ...]]]:
+        """Starts that became ready without what they had been given before; the entry and the parts of it that this node holds."""
+        found = []
+        for start in starts:
+            if not start.restore.aside or start.ready_seconds is None or self._ledger.has(pod.uid, _ASIDE, start.id):
+                continue
+            held = self._held(pod, start)
+            parts = tuple(part for part in held.parts if part.sha256 in start.restore.aside) if held is not None else ()
+            if held is None or not parts:
+                self.crash_done(pod, start)
+                continue
+            entry = OutboxPart(held.key, ENTRY, parts[0].of or parts[0].name)
+            found.append((start, entry, tuple(part.sha256 for part in parts)))
+        return found
+
+    def crash_done(self, pod: Pod, start: Start) -> None:
+        """The evidence was taken, or is none."""
+        self._ledger.add(pod.uid, _ASIDE, start.id)
+
     def _done(self, pod: Pod, start: Start) -> bool:
         return not _rejected(start) or self._ledger.has(pod.uid, _REJECTED, start.id)
 
@@ -116,19 +138,22 @@ class Reporting:
             return
         if start.restore.outcome is RestoreOutcome.RESTORED:
             self._keys.used(pod.domain, digest)
-        elif start.restore.reason == "integrity":
+        if start.restore.damaged or start.restore.reason == "integrity":
             self._keys.suspect(pod.domain, digest)
 
     def _given(self, pod: Pod, start: Start) -> OutboxPart | None:
         """The first entry that the start says it was given, as this node holds it; None where it holds no such thing."""
-        try:
-            held = NodeStore(layout.store(self._root, pod.domain)).held(start.key_digest or "")
-        except GlowplugError:
-            return None
+        held = self._held(pod, start)
         given = [part for part in held.entries() if part.sha256 in start.restore.parts] if held is not None else []
         if held is None or not given:
             return None
-        return OutboxPart(held.key, ENTRY, given[0].name, index=given[0].index, guards=given[0].guards)
+        return OutboxPart(held.key, ENTRY, given[0].name, index=given[0].index)
+
+    def _held(self, pod: Pod, start: Start) -> Held | None:
+        try:
+            return NodeStore(layout.store(self._root, pod.domain)).held(start.key_digest or "")
+        except GlowplugError:
+            return None
 
 
 def concluded(start: Start) -> bool:

@@ -280,6 +280,8 @@ def _sentence(start: Start) -> str:
         said.append(f"restored {size} in {seconds}" if restore.bytes > 0 else "what was restored before is still there")
     elif restore.reason:
         said.append(f"nothing restored: {explained(restore.reason)}")
+    if restore.aside:
+        said.append(f"{_parts(len(restore.aside))} left out, since a start ended before it was ready with them")
     if verdict.reason:
         said.append(explained(verdict.reason))
     if verdict.compile_seconds is not None:

@@ -53,10 +53,12 @@ def fetch(
     deadline: Deadline,
     verify: Callable[[Manifest], None] | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    skip: frozenset[str] = frozenset(),
 ) -> Fetched:
     """Let the node below `root` hold what the manifest at `path` says (`lookup.resolve` gives the path of a digest).
 
     A blocked key is held without parts, so that pods learn the reason. `verify` may refuse a manifest by raising IntegrityError.
+    Entries with a part in `skip` are left out, and leave the node where it holds them.
     Raises BadInputError where the manifest is of another domain, IntegrityError, NotFoundError, UnavailableError (`no-space`,
     `timeout` …), the store's errors, OSError: pods find what they found before then.
     """
@@ -73,6 +75,7 @@ def fetch(
     with write.staging(root, domain) as work:
         place = nodes.key(nodes.store(root, domain), digest)
         pairs = [_pair(manifest, entry) for entry in manifest.entries()]
+        pairs = [pair for pair in pairs if not any(part.sha256 in skip for part in pair)]
         wanted = {part.sha256: part for pair in pairs for part in pair if not (place / part.sha256).exists()}
         for part in wanted.values():
             bundle.check_claims(part, limits)

@@ -60,7 +60,11 @@ class RestoreOutcome(enum.Enum):
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """`parts` are blob digests, `bytes` the unpacked bytes written, `source` the store or node store."""
+    """`parts` are blob digests, `bytes` the unpacked bytes written, `source` the store or node store.
+
+    `aside` are parts that were left out since a start ended before it was ready with them: with a start that becomes ready
+    without them that is evidence. `damaged` are parts that are not what their digests say where they lie.
+    """
 
     outcome: RestoreOutcome
     reason: str = ""
@@ -68,6 +72,8 @@ class RestoreResult:
     parts: tuple[str, ...] = ()
     bytes: int = 0
     seconds: float = 0.0
+    aside: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
 
 
 class PublishOutcome(enum.Enum):
