@@ -23,8 +23,10 @@ from glowplug.cache import lookup, node
 from glowplug.core.clock import Deadline
 from glowplug.core.documents import codec
 from glowplug.core.documents.start import Start
+from glowplug.launch import attempts
 from glowplug.nodestore import layout, write
 from glowplug.store.schemes import open_store
+from glowplug.tree import receipts
 from tests.client.interpreters import python
 from tests.clocks import SLACK
 from tests.launch.pod import STAY, Pod
@@ -203,7 +205,81 @@ def test_a_damaged_node_store_is_a_miss(node_pod: NodePod, published: Machine, h
         os.mkfifo(victim)
     done = node_pod.serve(free_port)
     assert done.restore[0] in ("none", "failed"), done.restore
+    held = {path.name for path in mount.glob("*/*") if len(path.name) == 64}
+    damaged = done.document["restore"]["damaged"]
+    assert set(damaged) <= held
+    assert len(damaged) == (0 if harm == "no table" else 1), "it is named, for the agent to fetch anew"
     assert (done.verdict, done.publish[0]) == ("miss", "published"), done
+
+
+# A crash loop
+
+
+@pytest.fixture
+def poisoned(node_pod: NodePod, free_port: int) -> None:
+    """The node holds an entry of the pod's key on which its engine can be told to fail."""
+    machine = Machine(node_pod.base, store=(node_pod.base / "store").as_uri())
+    arguments = ["--mark", "poison", "--port", str(free_port), "--stay", STAY]
+    done = machine.run(*arguments, options=["--exit-when-ready", *ready(free_port)])
+    assert done.publish == ("published", ""), done
+    machine.move()
+    node_pod.fetch(machine, done.document["key_digest"])
+
+
+def crashes(pod: NodePod, *arguments: str) -> None:
+    """A container that ends before it is ready; in a container the watcher has no time for any word."""
+    done = pod.run(*arguments, options=["--ready-url", "http://127.0.0.1:1/"])
+    assert done.status not in (0, -signal.SIGTERM), done
+    pod.wait_until_alone()
+
+
+def restored(pod: NodePod) -> list[tuple[str, str, int]]:
+    """Of each start: what became of the restore, and how many parts were set aside."""
+    found = sorted(outbox_starts(pod), key=lambda start: start.started_at)
+    return [(start.restore.outcome.value, start.restore.reason, len(start.restore.aside)) for start in found]
+
+
+def test_what_an_engine_dies_on_is_set_aside_at_the_next_start(
+    node_pod: NodePod, poisoned: None, free_port: int
+) -> None:
+    crashes(node_pod, "--fail-on", "poison")
+    cold = node_pod.serve(free_port, "--fail-on", "poison")
+    assert cold.verdict == "miss"
+    assert restored(node_pod) == [("restored", "", 0), ("none", "quarantined", 2)]
+    again = node_pod.serve(free_port, "--fail-on", "poison")
+    assert (again.verdict, again.restore) == ("hit", ("none", "quarantined")), "of its own making"
+    assert again.document["restore"]["aside"] == cold.document["restore"]["aside"]
+
+
+def test_an_engine_that_dies_without_them_too_clears_them(node_pod: NodePod, poisoned: None, free_port: int) -> None:
+    """Of the third start the tree has what the second one made before it died: that is never laid over."""
+    crashes(node_pod, "--fail")
+    crashes(node_pod, "--fail")
+    assert node_pod.serve(free_port).verdict == "hit"
+    assert restored(node_pod) == [("restored", "", 0), ("none", "quarantined", 2), ("skipped", "already_present", 0)]
+
+
+def test_what_has_carried_a_start_is_above_suspicion(node_pod: NodePod, poisoned: None, free_port: int) -> None:
+    node_pod.serve(free_port)
+    crashes(node_pod, "--fail")
+    assert node_pod.serve(free_port).verdict == "hit"
+    assert [reason for _, reason, _ in restored(node_pod)] == ["", "already_present", "already_present"]
+
+
+@pytest.mark.parametrize("harm", [b"", b"{", b'{"aside": 1}', b'{"aside": ["x"], "process": "1:x"}', b"[" * 10_000])
+def test_a_damaged_memory_is_none(node_pod: NodePod, poisoned: None, free_port: int, harm: bytes) -> None:
+    (node_pod.root / ".glowplug").mkdir(parents=True)
+    (node_pod.root / attempts.FILE).write_bytes(harm)
+    assert node_pod.serve(free_port).verdict == "hit"
+
+
+def test_a_start_that_still_runs_has_not_crashed(tmp_path: Path) -> None:
+    receipts.write(tmp_path, "a" * 64, (), ())
+    attempts.begun(tmp_path)
+    assert attempts.left_out(tmp_path) == frozenset()
+    written = json.loads((tmp_path / attempts.FILE).read_text())
+    (tmp_path / attempts.FILE).write_text(json.dumps({**written, "process": f"{os.getpid()}:1"}))
+    assert attempts.left_out(tmp_path) == {"a" * 64}
 
 
 @pytest.mark.parametrize("harm", ["missing", "a file", "full of strangers"])

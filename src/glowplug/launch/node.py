@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable
 
 from glowplug.engines.adapter import Reach
-from glowplug.launch import means
+from glowplug.launch import attempts, means
 from glowplug.launch.prepare import STALE_SECONDS, Prepared, prepare
 from glowplug.nodestore.read import NodeStore
 from glowplug.nodestore.restore import restore
@@ -36,7 +36,10 @@ def node(options: RunOptions, mount: Path) -> means.Means:
         stale_seconds: float = STALE_SECONDS,
     ) -> Prepared:
         def restored(known: Prepared) -> RestoreResult:
-            return _restored(store, known, deadline)
+            result = _restored(store, known, deadline)
+            if known.root is not None:
+                attempts.begun(known.root)
+            return result
 
         return prepare(options, command, environ, say=say, restore=restored, stale_seconds=stale_seconds)
 
@@ -60,5 +63,6 @@ def _restored(store: NodeStore, prepared: Prepared, deadline: Deadline) -> Resto
         fingerprint.guards,
         root,
         deadline=deadline,
+        skip_parts=attempts.left_out(root),
         allowed=lambda path: adapter.reach(path) is Reach.PORTABLE,
     )

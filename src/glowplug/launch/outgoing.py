@@ -15,6 +15,7 @@ from glowplug.core.documents.node import ENTRY, SUPPORT, OutboxPart
 from glowplug.core.documents.start import Compile, PublishOutcome, PublishResult
 from glowplug.core.errors import GlowplugError
 from glowplug.core.faults import reason_of
+from glowplug.launch import attempts
 from glowplug.launch.telling import tell_verdict
 from glowplug.launch.words import explained
 from glowplug.nodestore.outbox import Outbox
@@ -91,7 +92,9 @@ class NodeOwner:
         """The document says it, and the agent reads that."""
 
     def succeeded(self, conclusion: Conclusion) -> None:
-        """The document says it, and the agent reads that."""
+        """For the next start in this cache root; the agent reads it in the document."""
+        if self._prepared.root is not None and not self._prepared.private:
+            attempts.succeeded(self._prepared.root)
 
     def publish(
         self, conclusion: Conclusion, start: Start, ready_seconds: float, deadline: Deadline

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Final, Optional
 
+from glowplug.host.process import born
 from glowplug.launch.telling import say
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ class Engine:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._descriptor = -1
-        self._born = _born(pid)
+        self._born = born(pid)
         with contextlib.suppress(OSError, AttributeError):
             self._descriptor = os.pidfd_open(pid)
 
@@ -270,7 +271,7 @@ class Engine:
         while True:
             seconds = None if self._descriptor >= 0 else _LOOK_SECONDS
             ready = select.select([*awake, *self.descriptors], [], [], seconds)[0]
-            if self._descriptor in ready or (self._descriptor < 0 and _born(self.pid) != self._born):
+            if self._descriptor in ready or (self._descriptor < 0 and born(self.pid) != self._born):
                 return True
             if ready:
                 return False
@@ -280,13 +281,3 @@ class Engine:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-def _born(pid: int) -> str:
-    """The moment a process was started, in the kernel's ticks; "" where there is none, or one that nobody has reaped yet."""
-    try:
-        # The name in parentheses may hold anything, parentheses too.
-        words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return "" if words[0] in (b"Z", b"X") else words[19].decode("ascii")
-    except (OSError, IndexError, UnicodeDecodeError):
-        return ""

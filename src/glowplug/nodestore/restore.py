@@ -50,6 +50,7 @@ class _Done:
     parts: tuple[str, ...] = ()
     bytes: int = 0
     faults: tuple[Union[GlowplugError, OSError], ...] = ()
+    damaged: tuple[str, ...] = ()
 
 
 def restore(
@@ -74,7 +75,8 @@ def restore(
 
     def result(outcome: RestoreOutcome, reason: str = "", done: _Done = _Done()) -> RestoreResult:
         seconds = deadline.clock.monotonic() - began
-        return RestoreResult(outcome, reason, str(store.mount), done.parts, done.bytes, seconds)
+        aside = tuple(sorted(skip_parts))
+        return RestoreResult(outcome, reason, str(store.mount), done.parts, done.bytes, seconds, aside, done.damaged)
 
     try:
         receipts.set_aside(cache_root, skip_parts)
@@ -101,7 +103,8 @@ def restore(
         return result(RestoreOutcome.FAILED, reason_of(error))
     if done.parts:
         return result(RestoreOutcome.RESTORED, reason, done)
-    return result(RestoreOutcome.FAILED if done.faults and reason != "blob_missing" else RestoreOutcome.NONE, reason)
+    outcome = RestoreOutcome.FAILED if done.faults and reason != "blob_missing" else RestoreOutcome.NONE
+    return result(outcome, reason, done)
 
 
 def _await(store: NodeStore, key: Key, deadline: Deadline) -> tuple[Optional[Held], str]:
@@ -184,12 +187,36 @@ def _entry(
     try:
         deadline.check("copying from the node")
         room.check(staging, sum(part.unpacked_bytes for part in parts), sum(part.files for part in parts))
-        tables = {part.sha256: _table(held, part, limits, allowed) for part in parts}
-        for part in parts:
-            duplicate(layout.tree(held.place / part.sha256), tables[part.sha256], staging / part.sha256, deadline)
+        tables = {part.sha256: _copied(held, part, staging, deadline, limits, allowed) for part in parts}
         return _place(parts, tables, staging, cache_root, done)
+    except _DamagedError as error:
+        return dataclasses.replace(done, faults=(*done.faults, error), damaged=(*done.damaged, error.part))
     except (GlowplugError, OSError) as error:
         return dataclasses.replace(done, faults=(*done.faults, error))
+
+
+class _DamagedError(IntegrityError):
+    """A part of the node that is not what its digests say: the agent can fetch it anew."""
+
+    def __init__(self, error: IntegrityError, part: str) -> None:
+        super().__init__(error.message, code=error.code)
+        self.part = part
+
+
+def _copied(
+    held: Held,
+    part: HeldPart,
+    staging: Path,
+    deadline: Deadline,
+    limits: Limits,
+    allowed: Optional[Callable[[str], bool]],
+) -> tuple[File, ...]:
+    try:
+        files = _table(held, part, limits, allowed)
+        duplicate(layout.tree(held.place / part.sha256), files, staging / part.sha256, deadline)
+    except IntegrityError as error:
+        raise _DamagedError(error, part.sha256) from error
+    return files
 
 
 def _place(
