@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -440,6 +441,27 @@ class TestAWantedKey:
         assert warm(one)
         put(store, trees, key, "e2")
         one.want(DOMAIN, key.digest())
+        assert one.serve_wanted()
+        assert entries(root, key) == {"e1", "e2"}
+
+    def test_that_changes_while_it_is_fetched_is_fetched_once_more(
+        self, store: Store, root: Path, trees: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A start with two entries is published in two steps, the second while the first is being fetched."""
+        one = prewarm(settings(root), heard, store)
+        assert warm(one)
+        key = put(store, trees, making.key())
+        true = heard.fetched
+
+        def fetched(*of: Any) -> None:
+            true(*of)
+            monkeypatch.setattr(heard, "fetched", true)
+            put(store, trees, key, "e2")
+            one.want(DOMAIN, key.digest())
+
+        monkeypatch.setattr(heard, "fetched", fetched)
+        one.want(DOMAIN, key.digest())
+        assert one.serve_wanted()
         assert one.serve_wanted()
         assert entries(root, key) == {"e1", "e2"}
 

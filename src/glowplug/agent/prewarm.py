@@ -66,6 +66,13 @@ class Source:
     program: Callable[[], bytes]
 
 
+@dataclass(frozen=True, eq=False)
+class _Wanted:
+    """One wish for a key. `path` is its manifest's, "" where that is not known."""
+
+    path: str
+
+
 class Prewarm:
     """See the module's text. `run`, `run_wanted` and `run_patience` each want a thread of their own; the rest is for others."""
 
@@ -85,7 +92,7 @@ class Prewarm:
         self._source = source
         self._clock = clock
         self._draw = draw
-        self._began = clock.monotonic()
+        self._began = SYSTEM.monotonic()
         self._saying = Saying(settings)
         self._bringing = Bringing(settings, telling, verify=verify, clock=clock)
         self._keeps = settings.kept and bool(settings.store) and not settings.observe
@@ -93,7 +100,7 @@ class Prewarm:
         self._done: set[str] = set()
         self._lock = threading.Lock()
         self._disk = threading.Lock()
-        self._wanted: dict[tuple[str, str], str] = {}
+        self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._suspects: set[tuple[str, str]] = set()
         self._suspected: dict[tuple[str, str], float] = {}
         self._wake = threading.Event()
@@ -105,7 +112,7 @@ class Prewarm:
         """Fetch this key as soon as may be: it was just published. `path` is its manifest's, "" where that is not known."""
         if domain in self._settings.domains and self._keeps:
             with self._lock:
-                self._wanted[domain, key_digest] = path
+                self._wanted[domain, key_digest] = _Wanted(path)
             self._wake.set()
 
     def suspect(self, domain: str, key_digest: str) -> None:
@@ -229,12 +236,13 @@ class Prewarm:
         good = True
         try:
             store = self._source.store()
-            for (domain, digest), path in wanted.items():
-                if not self._serve(store, domain, digest, path):
+            for (domain, digest), one in wanted.items():
+                if not self._serve(store, domain, digest, one.path):
                     good = False
                     continue
                 with self._lock:
-                    if self._wanted.get((domain, digest)) == path:
+                    # Wanted once more meanwhile, it has changed once more: what was fetched may be what was there before.
+                    if self._wanted.get((domain, digest)) is one:
                         del self._wanted[domain, digest]
             self._tidy()
         except GlowplugError as error:
@@ -359,7 +367,7 @@ class Prewarm:
         if domain not in self._done:
             self._done.add(domain)
             mine = [one for one in write.usage(self._settings.root) if one.domain == domain]
-            seconds = self._clock.monotonic() - self._began
+            seconds = SYSTEM.monotonic() - self._began
             self._telling.prewarmed(domain, len(mine), sum(one.bytes for one in mine), seconds)
 
     def _say(self, domain: str, *, under_way: bool) -> None:
