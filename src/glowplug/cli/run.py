@@ -110,11 +110,12 @@ def command(
         raise click.UsageError(f"--cache-root must be an absolute path, the same on every machine: {cache_root!r}")
     if ready_url is not None and not ready_url.startswith(("http://", "https://")):
         raise click.UsageError(f"--ready-url must begin with http:// or https://: {ready_url!r}")
+    from glowplug.launch.execute import as_given, execute
+
     if os.environ.get("GLOWPLUG_DISABLE") == "1":
         from glowplug.cli.output import note
-        from glowplug.launch.execute import execute
 
-        return execute(command_line, os.environ, note)
+        return execute(command_line, as_given(os.environ), note)
     if exec and exit_when_ready:
         raise click.UsageError("--exec leaves nothing that could end the engine for --exit-when-ready")
     if (node_store is not None or outbox is not None) and not exec:
@@ -145,7 +146,7 @@ def command(
         from glowplug.supervise import launching
 
         launching.start(dataclasses.replace(options, report=report and Path.cwd() / report), command_line, os.environ)
-    return run(options, command_line, dict(os.environ))
+    return run(options, command_line, as_given(os.environ))
 
 
 def _try_key(sign_key: Path) -> None:

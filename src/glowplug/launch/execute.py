@@ -29,3 +29,17 @@ def execute(command: Sequence[str], environ: Mapping[str, str], say: Callable[[s
     except OSError as error:
         say(f"{command[0]}: {error.strerror}")
         return _NOT_EXECUTABLE
+
+
+def as_given(environ: Mapping[str, str]) -> dict[str, str]:
+    """This process's own environment without what Python itself has added: in the C locale it sets LC_CTYPE (PEP 538)."""
+    own = dict(environ)
+    if "LC_CTYPE" in own:
+        try:
+            with open("/proc/self/environ", "rb") as file:  # noqa: PTH123 - pathlib is not imported yet
+                given = file.read().split(b"\0")
+        except OSError:
+            return own
+        if any(given) and not any(item.startswith(b"LC_CTYPE=") for item in given):
+            del own["LC_CTYPE"]
+    return own

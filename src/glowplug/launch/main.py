@@ -41,7 +41,13 @@ def start(
     choose: Optional[Choose] = None,
 ) -> NoReturn:
     """Become `command`; where `options` gives None, as it was given."""
-    own = _as_given(environ)
+    own = dict(environ)
+    try:
+        from glowplug.launch.execute import as_given
+
+        own = as_given(environ)
+    except BaseException as error:  # noqa: BLE001 - as below
+        _say(f"{type(error).__name__}: {error}")
     if environ.get("GLOWPLUG_DISABLE") != "1":
         try:
             own = _prepared(options, command, own, choose)
@@ -74,20 +80,6 @@ def _prepared(
     from glowplug.launch.starting import begin
 
     return begin(wanted, command, environ, (choose or means.kernel)(wanted))
-
-
-def _as_given(environ: Mapping[str, str]) -> dict[str, str]:
-    """Without what Python itself has added: in the C locale it sets LC_CTYPE for its children (PEP 538)."""
-    own = dict(environ)
-    if "LC_CTYPE" in own:
-        try:
-            with open("/proc/self/environ", "rb") as file:  # noqa: PTH123 - pathlib is not imported yet
-                given = file.read().split(b"\0")
-        except OSError:
-            return own
-        if any(given) and not any(item.startswith(b"LC_CTYPE=") for item in given):
-            del own["LC_CTYPE"]
-    return own
 
 
 def _become(command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
