@@ -198,7 +198,7 @@ def test_a_namespace_is_given_where_the_manifest_names_none(call: Call, file: Pa
 
 @pytest.mark.parametrize("mode", ["direct", "node", "shared"])
 @pytest.mark.parametrize("image", [(), ("--glowplug-image", "mine/glowplug:1")])
-def test_what_does_not_work_yet_is_said_last_as_render_says_it(
+def test_what_does_not_work_is_said_last_as_render_says_it(
     call: Call, file: Path, mode: str, image: tuple[str, ...]
 ) -> None:
     def warned(*words: str | Path) -> list[str]:
@@ -208,7 +208,7 @@ def test_what_does_not_work_yet_is_said_last_as_render_says_it(
     wanted = warned("render", "deployment", *sized, "--mode", mode, *image)
     found = warned("inject", file, "--mode", mode, *image)
     assert found == wanted
-    assert bool(found) == (mode == "node" or (mode == "direct" and not image))
+    assert bool(found) == (mode == "direct" and not image)
 
 
 def test_without_a_store_it_is_told_that_nothing_is_restored(call: Call, file: Path) -> None:

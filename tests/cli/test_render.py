@@ -168,7 +168,7 @@ def test_what_a_person_has_to_know_is_on_stderr(call: Call) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("--mode", "node"), ("--mode", "node", "--store", "s3://b/c", "-o", "json")])
-@pytest.mark.parametrize("kind", ["deployment", "bake", "all"])
+@pytest.mark.parametrize("kind", ["bake", "all"])
 def test_what_does_not_work_is_said_last_and_begins_with_that_word(
     call: Call, kind: str, words: tuple[str, ...]
 ) -> None:

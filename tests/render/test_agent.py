@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -78,21 +81,51 @@ def test_no_privileges(mode: Mode) -> None:
         spec = one["spec"]["template"]["spec"]
         assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
         context = spec["containers"][0]["securityContext"]
-        assert context["capabilities"] == {"drop": ["ALL"]}
+        added = {"add": ["DAC_OVERRIDE"]} if one["kind"] == "DaemonSet" else {}  # outboxes belong to any user
+        assert context["capabilities"] == {"drop": ["ALL"], **added}
         assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
         assert context["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
 @pytest.mark.parametrize("mode", [Mode.NODE, Mode.SHARED])
 def test_least_rights(mode: Mode) -> None:
-    rights: dict[str, set[str]] = {}
-    for one in agent(mode).values():
-        if one["kind"] != "ClusterRole":
-            continue
-        for rule in one["rules"]:
+    rights: dict[str, dict[str, set[str]]] = {}
+    for (kind, name), one in agent(mode).items():
+        for rule in one["rules"] if kind == "ClusterRole" else ():
             for resource in rule["resources"]:
-                rights.setdefault(resource, set()).update(rule["verbs"])
-    assert rights == {"nodes": READS | {"patch"}, "pods": READS, "namespaces": {"get"}, "events": {"create", "patch"}}
+                rights.setdefault(name, {}).setdefault(resource, set()).update(rule["verbs"])
+    own = {"nodes": {"get", "patch"}, "pods": READS, "namespaces": {"get"}, "events": {"create"}}
+    release = {"nodes": {"get", "list", "patch"}, "events": {"create"}}
+    assert rights == {
+        "glowplug-agent": own,
+        **({"glowplug-release": release} if mode is Mode.SHARED else {}),
+    }
+
+
+def test_in_shared_mode_it_publishes_for_nobody() -> None:
+    """All pods write one directory: what is in it is nobody's in particular."""
+    assert not [word for word in args(Mode.SHARED, publish_from=("a",)) if "publish" in word]
+
+
+@pytest.mark.parametrize("mode", [Mode.NODE, Mode.SHARED])
+def test_what_it_is_told_its_program_understands(mode: Mode) -> None:
+    """Every option and value as rendered, by the command itself: it gets as far as asking for the API server."""
+    for one in agent(mode, store="s3://cache/fleet", glowplug_image="mine:1").values():
+        if one["kind"] in ("DaemonSet", "Deployment"):
+            container = one["spec"]["template"]["spec"]["containers"][0]
+            words = [*container["command"][1:], *container["args"]]
+            words = [word.replace("$(NODE_NAME)", "n1") for word in words]
+            environ = {"PATH": os.defpath, "KUBECONFIG": "/nowhere", "AWS_REGION": "eu-central-1"}
+            done = subprocess.run(
+                [sys.executable, "-m", "glowplug", *words], env=environ, capture_output=True, text=True, check=False
+            )
+            assert (done.returncode, "kubeconfig" in done.stderr or "/nowhere" in done.stderr) == (2, True), done.stderr
+
+
+def test_it_reaches_the_store_where_its_pods_reach_it() -> None:
+    env = pod(endpoint="https://s3.example", region="us-east-1")["containers"][0]["env"]
+    values = {entry["name"]: entry.get("value") for entry in env}
+    assert (values["AWS_ENDPOINT_URL"], values["AWS_REGION"]) == ("https://s3.example", "us-east-1")
 
 
 def test_it_is_on_every_gpu_node_whatever_its_taints() -> None:
@@ -127,7 +160,7 @@ def test_what_frees_nodes_is_there_in_shared_mode_alone_and_off_the_gpu_nodes() 
     required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     (term,) = required["nodeSelectorTerms"]
     assert {one["operator"] for one in term["matchExpressions"]} == {"DoesNotExist"}
-    assert spec["containers"][0]["args"] == ["--older-than=10m", "--taint=glowplug.dev/prewarming"]
+    assert spec["containers"][0]["args"] == ["--older-than=10m", "--taint=glowplug.dev/prewarming", "--listen=:9090"]
 
 
 def test_a_role_is_taken_by_the_annotation_or_by_nothing() -> None:

@@ -69,7 +69,7 @@ def test_all_that_can_be_rendered_together_is_accepted(
     asked = {"compute": compute, "engine": engine, "mode": mode, "profile": profile}
     found = [document["kind"] for document in accept(admin, "all", **given, **asked)]
     assert ("Deployment" in found, "NodePool" in found) == (True, compute is not Compute.NODEGROUP)
-    assert ("DaemonSet" in found, "Job" in found) == (mode is not Mode.DIRECT, mode is not Mode.SHARED)
+    assert ("DaemonSet" in found, "Job" in found) == (mode is not Mode.DIRECT, True)
 
 
 @pytest.mark.parametrize(("kind", "mode", "compute"), ALONE)

@@ -89,7 +89,7 @@ MODEL, READ, WRITE = ["ListModel", "ReadModel"], ["ListCache", "ReadCache"], ["W
     [
         (Mode.DIRECT, {"Serving": MODEL + READ, "Bake": MODEL + READ + WRITE}),
         (Mode.NODE, {"Serving": MODEL, "Bake": MODEL + READ + WRITE, "Agent": READ + WRITE}),
-        (Mode.SHARED, {"Serving": MODEL, "Agent": READ + WRITE}),
+        (Mode.SHARED, {"Serving": MODEL, "Bake": MODEL + READ + WRITE, "Agent": READ}),
     ],
 )
 def test_who_may_do_what(mode: Mode, expected: dict[str, list[str]]) -> None:

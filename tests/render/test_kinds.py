@@ -18,7 +18,7 @@ from glowplug.core.errors import NotFoundError, UsageError
 from glowplug.engines.command import resolve_references
 from glowplug.models.contents import Finding
 from glowplug.plan.outcome import Plan
-from glowplug.render import kinds, notice
+from glowplug.render import kinds
 from glowplug.render.options import Compute, Mode, Options
 from tests.render.planned import AUTO, GUIDE, SGLANG, TENSORRT, options
 
@@ -78,7 +78,7 @@ def test_the_same_input_gives_the_same_bytes_and_the_text_is_the_value(kind: str
         (Mode.NODE, ["EC2NodeClass", "NodePool", "Namespace", "ServiceAccount", "DaemonSet", "Job", "Deployment"]),
         (
             Mode.SHARED,
-            ["EC2NodeClass", "NodePool", "Namespace", "DaemonSet", "Deployment", "ServiceAccount", "Deployment"],
+            ["EC2NodeClass", "NodePool", "Namespace", "DaemonSet", "Deployment", "ServiceAccount", "Job", "Deployment"],
         ),
     ],
 )
@@ -223,22 +223,15 @@ def _shown(document: dict[str, Any], field: str) -> str:
     ("kind", "given", "words"),
     [
         ("deployment", {"mode": Mode.DIRECT}, ["these pods do not start", "--glowplug-image", "--mode shared"]),
-        ("deployment", {"mode": Mode.NODE}, ["as if glowplug were not there"]),
         ("bake", {"mode": Mode.DIRECT}, ["glowplug run --exit-when-ready"]),
-        ("agent", {"mode": Mode.NODE}, ["`glowplug agent`"]),
-        ("agent", {"mode": Mode.SHARED}, ["nothing in this version removes", "glowplug.dev/prewarming"]),
-        ("nodepool", {"mode": Mode.SHARED}, ["nothing in this version removes", "glowplug.dev/prewarming"]),
-        (
-            "nodepool",
-            {"mode": Mode.SHARED, "compute": Compute.NODEGROUP},
-            ["nothing in this version removes", "startup-taint.cluster-autoscaler.kubernetes.io/"],
-        ),
-        ("all", {"mode": Mode.SHARED}, ["nothing in this version removes", "glowplug.dev/prewarming"]),
-        ("all", {"mode": Mode.NODE}, ["as if glowplug were not there"]),
+        ("agent", {"mode": Mode.NODE}, ["the agent's pods do not start", "--glowplug-image"]),
+        ("agent", {"mode": Mode.SHARED}, ["the agent's pods do not start", "--glowplug-image"]),
+        ("all", {"mode": Mode.SHARED}, ["the agent's pods do not start"]),
+        ("all", {"mode": Mode.NODE}, ["the agent's pods do not start"]),
         ("all", {"mode": Mode.DIRECT}, ["these pods do not start"]),
     ],
 )
-def test_what_does_not_work_yet_is_the_last_warning_and_the_first_comment(
+def test_what_does_not_work_as_rendered_is_the_last_warning_and_the_first_comment(
     kind: str, given: dict[str, Any], words: list[str]
 ) -> None:
     made = kinds.render(kind, options(**given))
@@ -258,6 +251,12 @@ WORKS: list[tuple[str, dict[str, Any]]] = [
     ("deployment", {"mode": Mode.SHARED, "profile": "guide", "plan": GUIDE}),
     ("nodepool", {"mode": Mode.DIRECT}),
     ("nodepool", {"mode": Mode.NODE}),
+    ("nodepool", {"mode": Mode.SHARED}),
+    ("deployment", {"mode": Mode.NODE}),
+    ("agent", {"mode": Mode.NODE, "glowplug_image": "mine:1"}),
+    ("agent", {"mode": Mode.SHARED, "glowplug_image": "mine:1"}),
+    ("all", {"mode": Mode.NODE, "glowplug_image": "mine:1"}),
+    ("all", {"mode": Mode.SHARED, "glowplug_image": "mine:1"}),
     ("network", {}),
     ("iam", {}),
 ]
@@ -270,12 +269,22 @@ def test_what_works_today_warns_of_nothing(kind: str, given: dict[str, Any]) -> 
     assert "warning" not in made.text
 
 
-@pytest.mark.parametrize("compute", Compute)
-def test_the_startup_taint_itself_says_that_nothing_removes_it(compute: Compute) -> None:
-    text = kinds.render("nodepool", options(mode=Mode.SHARED, compute=compute, cluster="prod")).text
-    before, _, _ = text.rpartition("prewarming")
-    comment = [line.strip(" #") for line in before.splitlines() if line.strip().startswith("#")]
-    assert notice.TAINT_COMMENT in " ".join(comment)
+@pytest.mark.parametrize(
+    ("kind", "given", "words"),
+    [
+        ("deployment", {"mode": Mode.NODE}, ["render agent", "as if glowplug were not there"]),
+        ("nodepool", {"mode": Mode.SHARED}, ["only the agent removes glowplug.dev/prewarming"]),
+        (
+            "nodepool",
+            {"mode": Mode.SHARED, "compute": Compute.NODEGROUP},
+            ["only the agent removes startup-taint.cluster-autoscaler.kubernetes.io/"],
+        ),
+        ("agent", {"mode": Mode.SHARED}, ["is not published", "render bake"]),
+    ],
+)
+def test_what_one_part_is_without_the_others_is_said(kind: str, given: dict[str, Any], words: list[str]) -> None:
+    notes = " ".join(kinds.render(kind, options(**given)).notes)
+    assert [word for word in words if word not in notes] == []
 
 
 def test_a_store_that_is_a_directory_is_not_mounted_and_that_is_said() -> None:

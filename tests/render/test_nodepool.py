@@ -458,8 +458,7 @@ spec:
           effect: NoSchedule
       # Keeps inference pods off until the cache is on the node. glowplug's agent removes it after
       # the node has registered, `glowplug agent release` where the agent cannot; Karpenter itself
-      # never would. The device plugin has to tolerate it. NOTHING IN THIS VERSION REMOVES IT: take
-      # it out until `glowplug agent` is there, or no pod ever starts on these nodes.
+      # never would. The device plugin has to tolerate it.
       startupTaints:
         - key: glowplug.dev/prewarming
           effect: NoSchedule

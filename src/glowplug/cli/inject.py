@@ -33,8 +33,8 @@ _NAME: Final = "pods"
         "A second call changes nothing; another mode, store or image changes what differs, and what the other mode had brought "
         "goes. A file in which one object is refused stays as it is (--object names those that are meant). With - the text goes to "
         "stdout, what was done to stderr. Exit status: 0 changed, or nothing to change; 1 something was refused, or no pod with an "
-        "engine is there; 2 wrong usage, or a file that cannot be read. What does not work in this version is said last on stderr, "
-        "as by render: modes direct and node wait for parts that are not there yet.",
+        "engine is there; 2 wrong usage, or a file that cannot be read. What does not work as it is written is said last on "
+        "stderr, as by render.",
         "glowplug inject --diff --store s3://bucket/cache deploy.yaml",
         "glowplug inject --mode shared --compute auto-mode manifests/",
         "helm template ./chart | glowplug inject --mode shared - > warm.yaml && kubectl apply -f warm.yaml",

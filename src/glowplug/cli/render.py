@@ -39,10 +39,10 @@ def _each(_context: click.Context, _parameter: click.Parameter, values: tuple[st
     "render",
     epilog=epilog(
         "Text and YAML are the same: manifests with the reason of each tuned value as a comment; JSON is one object, or a List. "
-        "Exit status: 0 rendered; 1 the model does not fit (then nothing is printed); 2 wrong usage. What does not work in this "
-        "version is said last on stderr, and in the first lines of the YAML: modes direct and node, and the agent, wait for parts "
-        "that are not there yet.",
-        "glowplug render deployment s3://bucket/model --instance p5.48xlarge --mode shared --service-account vllm > pods.yaml",
+        "Exit status: 0 rendered; 1 the model does not fit (then nothing is printed); 2 wrong usage. What does not work as it is "
+        "rendered is said last on stderr, and in the first lines of the YAML.",
+        "glowplug render agent --store s3://bucket/cache --glowplug-image registry.example/glowplug:1 > agent.yaml",
+        "glowplug render deployment s3://bucket/model --instance p5.48xlarge --mode node --service-account vllm > pods.yaml",
         "glowplug render deployment s3://bucket/model --size 67GB --instance p5.48xlarge --profile guide --mode shared",
         "glowplug render nodepool --instance p5.48xlarge --cluster prod > nodes.yaml",
         "glowplug render iam s3://bucket/model --mode shared --cluster prod --service-account vllm > iam.yaml",

@@ -73,7 +73,7 @@ def _namespace() -> dict[str, Any]:
 def _agent_rules() -> list[Any]:
     return [
         noted(
-            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
             "Narrowed to its own node, the startup taint and glowplug's annotations by the policy below.",
         ),
         noted(
@@ -81,14 +81,14 @@ def _agent_rules() -> list[Any]:
             "Workload, image and arguments come from here: nothing that a pod wrote is believed.",
         ),
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
-        {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
     ]
 
 
 def _release_rules() -> list[Any]:
     return [
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},
-        {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "patch"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
     ]
 
 
@@ -157,15 +157,21 @@ def _agent_container(options: Options) -> dict[str, Any]:
         "env": [
             {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             *([{"name": "AWS_REGION", "value": options.region}] if options.region else []),
+            *([{"name": "AWS_ENDPOINT_URL", "value": options.endpoint}] if options.endpoint else []),
         ],
         "ports": [{"containerPort": _PORT, "name": "metrics"}],
         "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
         "securityContext": {
-            "runAsUser": noted(
-                0, "Its directory on the node belongs to root. Without capabilities it can do nothing else there."
-            ),
+            "runAsUser": noted(0, "Its directory on the node belongs to root; it sees nothing else of the node."),
             "readOnlyRootFilesystem": True,
             **recipe.unprivileged(),
+            "capabilities": {
+                "drop": ["ALL"],
+                "add": noted(
+                    ["DAC_OVERRIDE"],
+                    "Pods write their outboxes as any user, with any mode; they are read, and cleared, all the same.",
+                ),
+            },
         },
         "volumeMounts": [
             {"name": "root", "mountPath": root},
@@ -178,7 +184,8 @@ def _agent_container(options: Options) -> dict[str, Any]:
 
 def _agent_args(options: Options) -> list[Any]:
     shared = options.mode is Mode.SHARED
-    publishers = options.publish_from or (_workload(options),)
+    # What pods write into a directory that all of them write is not published: nobody knows whose it is.
+    publishers = () if shared else options.publish_from or (_workload(options),)
     return [
         f"--mode={options.mode.value}",
         f"--root={recipe.agent_root(nvme(options))}",
@@ -288,7 +295,15 @@ def _release_container(options: Options) -> dict[str, Any]:
                 "Counted from the node's creation. A node whose agent is dead takes pods again, cold.",
             ),
             f"--taint={options.startup_taint}",
+            f"--listen=:{_PORT}",
         ],
+        "ports": [{"containerPort": _PORT, "name": "metrics"}],
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", "port": "metrics"},
+            "periodSeconds": 60,
+            "timeoutSeconds": 5,
+            "failureThreshold": 3,
+        },
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
         "securityContext": {"readOnlyRootFilesystem": True, **recipe.unprivileged()},
     }

@@ -1,9 +1,9 @@
 """Roles for the service accounts of pods, each with the least it needs: CloudFormation with EKS Pod Identity, or IRSA.
 
 Who may write a domain's prefix may run code in every pod that restores from it, so pods that serve never write: writing is the bake
-job's (direct and node mode) and the agent's (node and shared mode). In these two modes pods need no store rights at all, since the
-agent brings them what they restore. Trust is bound to one service account of one cluster, in the role itself too, not only in the
-association: whoever may make associations cannot hand the role to another pod.
+job's and, in node mode, the agent's. In node and shared mode pods need no store rights at all, since the agent brings them what
+they restore. Trust is bound to one service account of one cluster, in the role itself too, not only in the association: whoever may
+make associations cannot hand the role to another pod.
 """
 
 from __future__ import annotations
@@ -86,22 +86,23 @@ def accounts(options: Options) -> tuple[Account, ...]:
             [*weights, *restoring],
         )
     ]
-    if options.mode is not Mode.SHARED:
-        found.append(
-            _account(
-                options,
-                ("Bake", options.namespace, options.bake_account),
-                "The job that compiles once and publishes.",
-                [*weights, *reading, *writing],
-            )
+    found.append(
+        _account(
+            options,
+            ("Bake", options.namespace, options.bake_account),
+            "The job that compiles once and publishes.",
+            [*weights, *reading, *writing],
         )
+    )
     if options.mode is not Mode.DIRECT:
+        publishes = options.mode is Mode.NODE
         found.append(
             _account(
                 options,
                 ("Agent", AGENT_NAMESPACE, AGENT_ACCOUNT),
-                "glowplug's agent: fetches for its node, publishes what first pods compiled.",
-                [*reading, *writing],
+                "glowplug's agent: fetches for its node"
+                + (", publishes what first pods compiled." if publishes else ", and publishes nothing."),
+                [*reading, *(writing if publishes else [])],
             )
         )
     return tuple(account for account in found if account.statements)

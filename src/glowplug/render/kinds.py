@@ -88,10 +88,9 @@ def render(kind: str, options: Options) -> Rendered:
 
 
 def _parts(options: Options) -> tuple[str, ...]:
-    """The parts of `all`. In shared mode nobody publishes but the agent; in direct mode there is no agent."""
+    """The parts of `all`; in direct mode there is no agent."""
     agent = () if options.mode is Mode.DIRECT else ("agent",)
-    bake = () if options.mode is Mode.SHARED else ("bake",)
-    return ("nodepool", *agent, "account", *bake, "deployment")
+    return ("nodepool", *agent, "account", "bake", "deployment")
 
 
 def _account(options: Options) -> list[dict[str, Any]]:

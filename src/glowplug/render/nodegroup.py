@@ -14,7 +14,6 @@ from glowplug.manifests.writing import noted
 from glowplug.render import cloudformation
 from glowplug.render.cloudformation import literal, parameter, ref, sub
 from glowplug.render.machines import ami_architecture, machines
-from glowplug.render.notice import TAINT_COMMENT
 from glowplug.render.options import GPU_NODE_LABEL, Mode
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ def _taints(options: Options) -> list[Any]:
             noted(
                 {"Key": options.startup_taint, "Effect": "NO_SCHEDULE"},
                 "glowplug's agent removes it once the cache is on the node. By this prefix Cluster Autoscaler knows that it "
-                "goes away. " + TAINT_COMMENT,
+                "goes away.",
             )
         )
     return taints

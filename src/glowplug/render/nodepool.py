@@ -17,7 +17,6 @@ from glowplug.manifests import recipe
 from glowplug.manifests.writing import noted, stream
 from glowplug.render import cloudformation, nodegroup
 from glowplug.render.machines import architecture, gpus_of, machines, smallest_disk
-from glowplug.render.notice import TAINT_COMMENT
 from glowplug.render.options import Compute, Mode
 
 if TYPE_CHECKING:
@@ -152,8 +151,7 @@ def _startup_taints(options: Options) -> dict[str, Any]:
         "startupTaints": noted(
             [{"key": options.startup_taint, "effect": "NoSchedule"}],
             "Keeps inference pods off until the cache is on the node. glowplug's agent removes it after the node has registered, "
-            "`glowplug agent release` where the agent cannot; Karpenter itself never would. The device plugin has to tolerate it. "
-            + TAINT_COMMENT,
+            "`glowplug agent release` where the agent cannot; Karpenter itself never would. The device plugin has to tolerate it.",
         )
     }
 

@@ -1,8 +1,7 @@
 """What a person still has to know or do beside the manifest: notes, and the warnings that must not be missed.
 
 A warning is for what does not work as rendered. It is printed last on stderr and stands in the first comment of the YAML too, since
-stderr is lost where output goes into a pipe. This is also the one place that says which parts of what the manifests describe this
-version does not contain; it goes when they are there.
+stderr is lost where output goes into a pipe.
 """
 
 from __future__ import annotations
@@ -20,35 +19,13 @@ if TYPE_CHECKING:
 _MODEL_KINDS: Final = ("deployment", "bake", "all")
 _STREAMED: Final = ("s3://", "gs://", "az://")
 
-NOT_YET: Final = {
-    "image": (
-        "these pods do not start: they wait for an image of glowplug, and none is published (--glowplug-image names one that you "
-        "built). `--mode shared` needs nothing of glowplug in the pod"
-    ),
-    "node": (
-        "this version has no `glowplug agent`, which puts the client and the artifacts where these pods look for them: until it "
-        "runs they start as if glowplug were not there"
-    ),
-    "bake": (
-        "the bake job waits for an image of glowplug, and none is published (--glowplug-image names one that you built); `glowplug "
-        "run --exit-when-ready` bakes on any machine"
-    ),
-    "agent": (
-        "this version does not contain the program `glowplug agent`, nor its image: the manifests are what it will run with, and "
-        "until then its pods do not start"
-    ),
-    "taint": (
-        "nothing in this version removes the startup taint {taint}: nodes that have it take no pod. Until `glowplug agent` is "
-        "there, leave it out of the pool (`render nodepool` without --mode shared renders none)"
-    ),
+IMAGE: Final = "an image of glowplug, and none is published (--glowplug-image names one that you built)"
+UNBUILT: Final = {
+    "deployment": f"these pods do not start: they wait for {IMAGE}. `--mode shared` needs nothing of glowplug in the pod",
+    "bake": f"the bake job waits for {IMAGE}; `glowplug run --exit-when-ready` bakes on any machine",
+    "agent": f"the agent's pods do not start: they wait for {IMAGE}",
 }
-"""Parts that the manifests describe and that are not there yet."""
-
-TAINT_COMMENT: Final = (
-    "NOTHING IN THIS VERSION REMOVES IT: take it out until `glowplug agent` is there, or no pod ever starts on "
-    "these nodes."
-)
-"""Stands at the taint itself."""
+"""What waits for an image that nobody has named."""
 
 
 def notes(kind: str, options: Options) -> tuple[str, ...]:
@@ -58,22 +35,18 @@ def notes(kind: str, options: Options) -> tuple[str, ...]:
 
 def warnings(kind: str, options: Options) -> tuple[str, ...]:
     """What does not work as it is rendered, the most important last."""
-    return tuple(dict.fromkeys([*_endpoint(kind, options), *_too_large(kind, options), *_missing_parts(kind, options)]))
+    return tuple(dict.fromkeys([*_endpoint(kind, options), *_too_large(kind, options), *_unbuilt(kind, options)]))
 
 
-def _missing_parts(kind: str, options: Options) -> Iterator[str]:
-    bakes = kind == "bake" or (kind == "all" and options.mode is not Mode.SHARED)
-    if bakes and not options.glowplug_image:
-        yield NOT_YET["bake"]
+def _unbuilt(kind: str, options: Options) -> Iterator[str]:
+    if options.glowplug_image:
+        return
+    if kind in ("bake", "all"):
+        yield UNBUILT["bake"]
     if kind == "agent" or (kind == "all" and options.mode is not Mode.DIRECT):
-        yield NOT_YET["agent"]
-    if kind in ("deployment", "all") and options.mode is Mode.NODE:
-        yield NOT_YET["node"]
-    if kind in ("deployment", "all") and options.mode is Mode.DIRECT and not options.glowplug_image:
-        yield NOT_YET["image"]
-    # A node group is no part of `all`, but its agent waits for the same.
-    if kind in ("agent", "nodepool", "all") and options.mode is Mode.SHARED:
-        yield NOT_YET["taint"].format(taint=options.startup_taint)
+        yield UNBUILT["agent"]
+    if kind in ("deployment", "all") and options.mode is Mode.DIRECT:
+        yield UNBUILT["deployment"]
 
 
 def _endpoint(kind: str, options: Options) -> Iterator[str]:
@@ -114,10 +87,27 @@ def of_store(kind: str, options: Options) -> Iterator[str]:
 
 def _left_out(kind: str, options: Options) -> Iterator[str]:
     yield from of_store(kind, options)
+    yield from _of_agent(kind, options)
     if kind in _MODEL_KINDS:
         yield from _of_profile(options)
         yield from _of_model(kind, options)
         yield from _of_disk(options)
+
+
+def _of_agent(kind: str, options: Options) -> Iterator[str]:
+    """What one part of a mode is without the others."""
+    if kind == "deployment" and options.mode is Mode.NODE:
+        yield "until the agent is on the node (`glowplug render agent`), the pods start as if glowplug were not there"
+    if kind == "nodepool" and options.mode is Mode.SHARED:
+        yield (
+            f"only the agent removes {options.startup_taint} (`glowplug render agent --mode shared`, to be applied first): without "
+            "it no pod starts on these nodes"
+        )
+    if kind in ("agent", "all") and options.mode is Mode.SHARED:
+        yield (
+            "what pods write into the directory that they share is not published, since nobody knows whose it is: the bake job "
+            "(`glowplug render bake`), or agents of node mode, publish what this agent puts there"
+        )
 
 
 def _of_profile(options: Options) -> Iterator[str]:
