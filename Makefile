@@ -99,7 +99,7 @@ pyz: environment ## build/glowplug.pyz: what pods run from a node's store, for a
 client: environment ## build/client: what pods of direct mode carry, for CPython 3.11–3.14 on either kind of machine
 	$(RUN) -m dev.client
 
-image: environment ## build/glowplug-image.tar: the client's image as an OCI archive, without Docker; needs Go
+image: environment ## build/glowplug-image.tar: glowplug's image on this machine's Python, without Docker; needs Go
 	$(RUN) -m dev.image
 
 docs: environment ## write the generated documents anew
