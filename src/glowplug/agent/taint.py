@@ -157,7 +157,7 @@ class Taint:
 
     def _failed(self, error: GlowplugError) -> float:
         self._telling.failed("taint", error)
-        wait = min(_LONGEST_SECONDS, _SOON_SECONDS * 2**self._failures) * (0.5 + self._draw())
+        wait: float = min(_LONGEST_SECONDS, _SOON_SECONDS * 2**self._failures) * (0.5 + self._draw())
         self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
         return wait
 
