@@ -272,7 +272,7 @@ def test_its_command_runs_by_any_user_on_a_read_only_root(whole: Path, tmp_path:
     root = tmp_path / "root"
     root.mkdir()
     found.unpack(root)
-    command = [agent.INSTALLED + "/bin/glowplug", "--version"]
+    command = ["env", *found.config["Env"], "glowplug", "--version"]
     run = f"mount --bind {root} {root} && mount -o remount,bind,ro {root} && exec chroot --userspec=65532:0 {root}"
     status, out, err = _status(["unshare", "--mount", "sh", "-ec", f"{run} {' '.join(command)}"])
     assert (status, err) == (0, "")
