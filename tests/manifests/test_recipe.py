@@ -15,6 +15,7 @@ from glowplug.engines.command import see_through
 from glowplug.manifests import recipe
 from glowplug.manifests.recipe import Recipe, Start
 from glowplug.manifests.writing import plain
+from glowplug.nodestore.restore import WAIT_SECONDS
 
 NVME = "/mnt/k8s-disks/0"
 SHELLS = [name for name in ("dash", "bash", "busybox") if shutil.which(name)]
@@ -35,7 +36,7 @@ class Pod:
         self.bin.mkdir()
         self.program = root / "client"
         self.says = root / "said"
-        for name, first in (("engine", ""), ("python3", '[ "$1" = -IS ] && exit 0\n')):
+        for name, first in (("engine", ""), ("python3", '[ "$3" = --probe ] && exit 42\n')):
             script = self.bin / name
             said = f'for word in {name} "$@"; do printf "%s\\n" "$word"; done > "{self.says}"'
             script.write_text(f"#!/bin/sh\n{first}{said}\nexit 7\n")
@@ -64,8 +65,29 @@ def pod(request: pytest.FixtureRequest, tmp_path: Path) -> Pod:
 def test_the_client_gets_the_original_command(pod: Pod, mode: str) -> None:
     pod.program.write_text("")
     added = {"direct": DIRECT, "node": NODE}[mode]
-    called = ["python3", "-I", str(pod.program), "run", "--exec", "--", *ENGINE]
+    called = ["python3", "-IS", str(pod.program), "run", "--exec", "--", *ENGINE]
     assert pod.run(added, PROGRAMS[mode]) == (7, called)
+
+
+def test_a_client_that_comes_a_little_later_is_waited_for(pod: Pod) -> None:
+    """On a node that has just joined, the agent puts it there while the first pod starts: the fake `sleep` is the agent."""
+    sleep = pod.bin / "sleep"
+    done = f'[ "$(wc -l < "{pod.program}.slept")" = 3 ] && : > "{pod.program}"'
+    sleep.write_text(f'#!/bin/sh\necho x >> "{pod.program}.slept"\n{done}\n:\n')
+    sleep.chmod(0o755)
+    (pod.bin / "wc").symlink_to(shutil.which("wc") or "")
+    status, called = pod.run(NODE, recipe.NODE_PROGRAM)
+    assert (status, called[:3]) == (7, ["python3", "-IS", str(pod.program)])
+    assert Path(f"{pod.program}.slept").read_text() == "x\n" * 3
+
+
+def test_a_client_that_never_comes_is_waited_for_no_longer_than_that(pod: Pod) -> None:
+    sleep = pod.bin / "sleep"
+    sleep.write_text(f'#!/bin/sh\necho "$1" >> "{pod.program}.slept"\n')
+    sleep.chmod(0o755)
+    assert pod.run(NODE, recipe.NODE_PROGRAM) == (7, ["engine", *ENGINE[1:]])
+    slept = Path(f"{pod.program}.slept").read_text().split()
+    assert sum(map(int, slept)) == recipe.WAIT_SECONDS == WAIT_SECONDS
 
 
 def _nothing(_: Pod) -> dict[str, str]:
@@ -129,7 +151,7 @@ def test_a_directory_with_the_client_counts_too(pod: Pod) -> None:
 
 def test_a_bake_ends_when_the_engine_is_ready(pod: Pod) -> None:
     pod.program.write_text("")
-    called = ["python3", "-I", str(pod.program), "run", "--exit-when-ready", "--", *ENGINE]
+    called = ["python3", "-IS", str(pod.program), "run", "--exit-when-ready", "--", *ENGINE]
     assert pod.run(BAKE, PROGRAMS["bake"]) == (7, called)
 
 

@@ -5,13 +5,14 @@ Nothing of this reaches beyond the two mounts. What the watcher alone needs is i
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Callable
 
 from glowplug.engines.adapter import Reach
 from glowplug.launch import attempts, means
 from glowplug.launch.prepare import STALE_SECONDS, Prepared, prepare
 from glowplug.nodestore.read import NodeStore
-from glowplug.nodestore.restore import restore
+from glowplug.nodestore.restore import WAIT_SECONDS, restore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,6 +64,21 @@ def _restored(store: NodeStore, prepared: Prepared, deadline: Deadline) -> Resto
         fingerprint.guards,
         root,
         deadline=deadline,
+        wait_seconds=max(0.0, WAIT_SECONDS - _age()),
         skip_parts=attempts.left_out(root),
         allowed=lambda path: adapter.reach(path) is Reach.PORTABLE,
     )
+
+
+def _age() -> float:
+    """Seconds since this process began, as the shell that waited for this very program: nobody is waited for twice.
+
+    0 where /proc does not tell.
+    """
+    try:
+        with open("/proc/self/stat", "rb") as stat, open("/proc/uptime", "rb") as uptime:  # noqa: PTH123
+            ticks = int(stat.read().rpartition(b")")[2].split()[19])
+            up = float(uptime.read().split()[0])
+        return max(0.0, up - ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError):
+        return 0.0

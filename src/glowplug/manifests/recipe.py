@@ -53,6 +53,11 @@ _BOTTLEROCKET_NVME: Final = "/mnt/.ephemeral"
 _RUN: Final = "python3 -IS {program}"
 PROBED: Final = 42
 _FOUND: Final = f"[ -r {{program}} ] && {{{{ {_RUN} --probe >/dev/null 2>&1; [ $? = {PROBED} ]; }}}}"
+# On a node that has just joined, the agent and the first pod start in the same second. As long as a pod waits for artifacts at
+# most; the launcher counts this against its own patience. Without `sleep` there is no waiting.
+WAIT_SECONDS: Final = 15
+_SECONDS: Final = " ".join(map(str, range(1, WAIT_SECONDS + 1)))
+_AWAITED: Final = f"for n in {_SECONDS}; do [ -r {{program}} ] || sleep 1 2>/dev/null || break; done"
 
 
 @dataclass(frozen=True)
@@ -168,7 +173,7 @@ def bake(image: str, start: Start, ready_seconds: int) -> Recipe:
 def node(nvme: str, domain: str, cache_root: str = CACHE_ROOT) -> Recipe:
     """Read-only node store, outbox, emptyDir. The pod needs no access to the store."""
     return Recipe(
-        prefix=_launcher(NODE_PROGRAM),
+        prefix=_launcher(NODE_PROGRAM, awaited=True),
         variables=(
             Variable(POD_UID, field_path="metadata.uid", why="Names this pod's directory in the outbox."),
             Variable("GLOWPLUG_NODE_STORE", STORE_MOUNT),
@@ -253,8 +258,10 @@ def unprivileged() -> dict[str, Any]:
     }
 
 
-def _launcher(program: str) -> tuple[str, ...]:
+def _launcher(program: str, *, awaited: bool = False) -> tuple[str, ...]:
     found, run = _FOUND.format(program=program), _RUN.format(program=program)
+    if awaited:
+        found = f"{{ {_AWAITED.format(program=program)}; {found}; }}"
     script = f'[ "$GLOWPLUG_DISABLE" != 1 ] && {found} && exec {run} run --exec -- "$@"; exec "$@"'
     return ("sh", "-c", script, SHELL_NAME)
 
