@@ -15,7 +15,7 @@ from bench.performance import page
 from lab import cluster
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = ("commands", "lint", "restore", "starts")
+NAMES = ("commands", "launch", "lint", "restore", "starts")
 WITH_NODES = "cluster"
 """Only where a cluster of real nodes can be."""
 

@@ -10,6 +10,7 @@ from typing import Any
 def page(found: Mapping[str, Mapping[str, Any]]) -> str:
     """The whole page, from the documents of `make bench` by name."""
     commands, restore, starts, lint = found["commands"], found["restore"], found["starts"], found["lint"]
+    launch = found["launch"]
     machine = starts["machine"]
     size = (
         f"{restore['bytes'] / 1e6:.0f} MB in {restore['files']} files ({restore['packed_bytes'] / 1e6:.1f} MB packed)"
@@ -57,6 +58,18 @@ The start of the interpreter stands apart ({restore["import_seconds"] * 1000:.0f
 | glowplug | {restore["glowplug_seconds"] * 1000:.0f} ms |
 | plain tools | {restore["tools_seconds"] * 1000:.0f} ms |
 | ratio | {restore["ratio"]} (goal: ≤ {restore["goal"]}) |
+
+## From the node store to exec
+
+What the words in front of a pod's command take beside one start of Python {launch["python"]}, in processor time: probe, recognise,
+copy {launch["bytes"] / 1e6:.0f} MB in {launch["files"]} files, compare each digest, index, fork the watcher; against
+`cp -a --reflink=auto` alone.
+
+| | CPU time |
+|---|---|
+| glowplug | {launch["launcher_seconds"] * 1000:.0f} ms (goal: ≤ {launch["goal"] * 1000:.0f} ms) |
+| `cp -a --reflink=auto` | {launch["cpu_seconds"]["cp"] * 1000:.0f} ms |
+| ratio | {launch["ratio"]} |
 
 ## Lint
 
