@@ -1,0 +1,52 @@
+"""Direct mode on real nodes with real vLLM: a rendered Job bakes, and pods of the rendered Deployment start warm on every node.
+
+Nothing of glowplug runs on the nodes. Pods have no right to write into the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab import cluster
+from lab.fleet import image, rendered, stories
+from tests.parts import requires
+
+pytestmark = [requires("cluster", "engine", "s3", "kube"), pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.Cluster]:
+    with stories.direct_mode(tmp_path_factory.mktemp("direct_mode"), image.archive()) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def story(running: cluster.Cluster) -> stories.Direct:
+    return stories.direct(running)
+
+
+def test_the_job_publishes_one_key_and_pods_none(running: cluster.Cluster, story: stories.Direct) -> None:
+    assert "glowplug: published" in story.baked
+    assert {one.document["publish"]["reason"] for one in story} == {"no_publish"}
+    (digest,) = rendered.keys(running, "default")
+    assert {one.document["key_digest"] for one in story} == {digest}
+
+
+def test_pods_on_both_nodes_hit_what_the_job_published(story: stories.Direct) -> None:
+    assert {story.first.node, story.second.node} == {"node-1", "node-2"}
+    for one in (story.first, story.second):
+        assert (one.verdict, one.document["restore"]["outcome"]) == ("hit", "restored"), str(one)
+        assert "glowplug: hit" in one.log, "its own log says so"
+
+
+def test_a_container_started_again_in_its_pod_keeps_its_tree(story: stories.Direct) -> None:
+    again = story.steady
+    assert (again.pod, again.node) == (story.first.pod, story.first.node)
+    assert (again.verdict, again.document["restore"]["reason"]) == ("hit", "already_present"), str(again)
+
+
+def test_a_pod_on_any_node_starts_like_one_whose_cache_was_there_before(story: stories.Direct) -> None:
+    for one in (story.first, story.second):
+        assert one.init_seconds <= 1.5 * story.steady.init_seconds, f"{story.steady}\n\n{one}"
