@@ -176,7 +176,10 @@ def test_an_agent_that_is_still_fetching_is_waited_for(node_pod: NodePod, publis
     assert done.document["restore"]["seconds"] > 1
 
 
-def test_an_agent_that_never_gets_ready_costs_fifteen_seconds(node_pod: NodePod) -> None:
+def test_an_agent_that_never_gets_ready_costs_fifteen_seconds_the_shell_s_wait_for_the_client_included(
+    node_pod: NodePod,
+) -> None:
+    node_pod.launcher = ("sh", "-c", 'sleep 12; exec "$@"', "sh", *node_pod.launcher)
     write.unmark_ready(node_pod.agent, DOMAIN)
     write.set_node(node_pod.agent, DOMAIN, "1.0", prefetching=True)
     before = time.monotonic()

@@ -194,7 +194,7 @@ def node(nvme: str, domain: str, cache_root: str = CACHE_ROOT) -> Recipe:
                     "path": store_directory(nvme, domain),
                     "type": noted(
                         "DirectoryOrCreate",
-                        "On a node without the agent it is empty, and the engine starts as it always did.",
+                        f"On a node without the agent it is empty: the engine starts {WAIT_SECONDS} s later, and as it always did.",
                     ),
                 },
             },
