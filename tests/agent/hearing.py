@@ -48,6 +48,9 @@ class Heard:
     def refused(self, pod: Pod | None, uid: str, reason: str, detail: str) -> None:
         self._hear("refused", uid, reason, detail)
 
+    def set_aside(self, pod: Pod, domain: str, key: str, detail: str) -> None:
+        self._hear("set_aside", pod.uid, domain, key, detail)
+
     def fetched(self, domain: str, key: str, size: int, parts: int, seconds: float) -> None:
         self._hear("fetched", domain, key, parts)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from glowplug.kube import connect
 from glowplug.kube.client import Client
-from glowplug.render.options import STARTUP_TAINT
+from glowplug.manifests.marks import STARTUP_TAINT
 from lab import kube
 from lab.kube import certificates
 

@@ -21,7 +21,8 @@ from glowplug.agent.metrics import Metrics
 from glowplug.agent.release import Release
 from glowplug.core.clock import SYSTEM
 from glowplug.kube.client import Client
-from glowplug.render.options import STARTUP_TAINT, Mode
+from glowplug.manifests.marks import STARTUP_TAINT
+from glowplug.render.options import Mode
 from lab import kube
 from lab.kube.client import wait_for
 from tests.agent import standing

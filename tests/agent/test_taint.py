@@ -13,7 +13,8 @@ from glowplug.agent.taint import Taint
 from glowplug.core.errors import BadInputError, ConflictError
 from glowplug.kube.client import Client
 from glowplug.kube.contract import Api
-from glowplug.render.options import STARTUP_TAINT, Mode
+from glowplug.manifests.marks import STARTUP_TAINT
+from glowplug.render.options import Mode
 from lab import kube
 from lab.kube.client import wait_for
 from tests.agent import standing

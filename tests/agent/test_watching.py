@@ -174,7 +174,8 @@ class TestTheDomain:
         ("labels", "domains", "domain"),
         [
             ({}, ("one", "two"), "team"),
-            ({}, ("one",), "one"),
+            ({}, ("one",), "team"),
+            ({"glowplug.dev/domain": ""}, ("one",), "team"),
             ({"glowplug.dev/domain": "three"}, ("one",), "three"),
             ({}, ("team",), "team"),
         ],

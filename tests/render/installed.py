@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from glowplug.manifests.marks import DOMAIN_LABEL, STARTUP_TAINT
 from glowplug.render import policies
-from glowplug.render.options import AGENT_ACCOUNT, AGENT_NAMESPACE, STARTUP_TAINT, Mode
+from glowplug.render.options import AGENT_ACCOUNT, AGENT_NAMESPACE, Mode
 from lab import kube
 from lab.kube.client import wait_for
 from tests.render.asked import objects, printed
@@ -40,10 +41,10 @@ def node(name: str) -> dict[str, Any]:
 def in_force(server: kube.Server, mode: Mode) -> Iterator[None]:
     """The agent of this mode installed as printed, until the end of the block, its policies known to the server."""
     admin = server.admin
-    for namespace in ("workloads", "team-b"):
+    for namespace, domain in (("workloads", None), ("team-b", "shared-domain"), ("team-c", "")):
         labels = {"pod-security.kubernetes.io/enforce": "privileged", policies.WORKLOADS_LABEL: "true"}
-        if namespace == "team-b":
-            labels[policies.DOMAIN_LABEL] = "shared-domain"
+        if domain is not None:
+            labels[DOMAIN_LABEL] = domain
         server.make_namespace(namespace, labels)
     installed = [answer.document for answer in admin.apply_text(printed("agent", mode=mode))]
     try:

@@ -6,11 +6,14 @@ The agent's token is of the kind that kubelet mounts into its pod: the server it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from glowplug.agent.settings import Settings
 from glowplug.manifests import recipe
+from glowplug.manifests.marks import DOMAIN_LABEL
 from glowplug.render import policies
 from glowplug.render.options import AGENT_ACCOUNT, AGENT_NAMESPACE, Mode
 from lab import kube
@@ -441,6 +444,23 @@ def test_the_domain_of_a_namespace_is_its_label(mode: Mode, kube_server: kube.Se
     assert _made(kube_server.admin, labelled) == ""
     assert _denied(policies.HOST_PATHS, _PATHS) in _made(kube_server.admin, _workload(mode, "team-b"))
     assert _denied(policies.HOST_PATHS, _PATHS) in _made(kube_server.admin, _workload(mode, domain="shared-domain"))
+
+
+@pytest.mark.parametrize("mode", [Mode.NODE], indirect=True)
+@pytest.mark.parametrize("namespace", ["workloads", "team-b", "team-c"])
+def test_the_agent_takes_a_namespace_for_the_domain_whose_store_its_pods_may_mount(
+    mode: Mode, kube_server: kube.Server, namespace: str
+) -> None:
+    """Also one whose label is empty; whatever domain it is that the agent keeps."""
+    found = kube_server.admin.get("v1", "Namespace", namespace).document["metadata"]["labels"]
+    keeps_one = Settings(Path("/x"), "node-1", domains=("another",))
+    domain = keeps_one.domain_of(namespace, found.get(DOMAIN_LABEL, ""))
+    assert _made(kube_server.admin, _workload(mode, namespace, domain=domain)) == ""
+    whole = _workload(mode, namespace, domain=domain)
+    for volume in whole["spec"]["volumes"]:
+        if volume.get("hostPath", {}).get("path") == recipe.store_directory(NVME, domain):
+            volume["hostPath"]["path"] = recipe.store_directory(NVME, "")
+    assert _denied(policies.HOST_PATHS, _PATHS) in _made(kube_server.admin, whole)
 
 
 @pytest.mark.usefixtures("mode")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -285,6 +286,28 @@ def test_what_works_today_warns_of_nothing(kind: str, given: dict[str, Any]) -> 
 def test_what_one_part_is_without_the_others_is_said(kind: str, given: dict[str, Any], words: list[str]) -> None:
     notes = " ".join(kinds.render(kind, options(**given)).notes)
     assert [word for word in words if word not in notes] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "labelled"),
+    [
+        ("deployment", {}, ["models"]),
+        ("all", {"publish_from": ("models/a", "more/b")}, ["models", "more"]),
+        ("agent", {}, ["models"]),
+        ("agent", {"publish_from": ("one/a", "two", "team-a")}, ["one", "two"]),
+        ("deployment", {"namespace": "team-a"}, []),
+        ("deployment", {"domain": None}, []),
+        ("deployment", {"mode": Mode.DIRECT}, []),
+        ("agent", {"mode": Mode.SHARED}, []),
+    ],
+)
+def test_which_namespaces_need_a_label_to_be_of_the_domain_is_said(
+    kind: str, given: dict[str, Any], labelled: list[str]
+) -> None:
+    """The agent and the policy go by it; nothing that is rendered sets it."""
+    asked = {"mode": Mode.NODE, "namespace": "models", "domain": "team-a", **given}
+    notes = " ".join(kinds.render(kind, options(**asked)).notes)
+    assert re.findall(r"`kubectl label namespace (\S+) glowplug\.dev/domain=team-a`", notes) == labelled
 
 
 def test_a_store_that_is_a_directory_is_not_mounted_and_that_is_said() -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from glowplug.agent.ranking import Wish
-from glowplug.agent.watching import DOMAIN_LABEL
 from glowplug.core.errors import GlowplugError, NotFoundError, UsageError
 from glowplug.engines import registry
 from glowplug.engines.command import see_through
 from glowplug.manifests import images, podspec, recipe
+from glowplug.manifests.marks import DOMAIN_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

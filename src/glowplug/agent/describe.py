@@ -11,6 +11,7 @@ _LINES: Final = (
     ("start", "A pod's start has its verdict: `verdict`, `restore`, their reasons, seconds and bytes."),
     ("publish", "What became of artifacts that a pod handed over: `outcome`, `reason`, `parts`, `bytes`."),
     ("refused", "Something in an outbox was not believed: `reason`, `detail`."),
+    ("set_aside", "This node does without parts of a key for a while: `detail`."),
     ("fetch", "Parts of a key came into the node store."),
     ("remove", "A key left the node store: `reason`."),
     ("prewarm", "The first fetch of a domain is done."),

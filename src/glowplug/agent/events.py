@@ -89,6 +89,14 @@ REFUSED: Final = Reason(
     "`publisher`: add the service account to `--publish-from`, or let it be. `claim:<field>`: what the pod says of itself is not "
     "what the API says; a variable that the image sets has to stand in the pod, too.",
 )
+SET_ASIDE: Final = Reason(
+    "CompileCacheSetAside",
+    WARNING,
+    "Pod",
+    "A start of this pod ended before it was ready with what was restored, the next became ready without it: this node does "
+    "without these parts for a while.",
+    "Why did the start end? Its previous log says it. The message has until when, and how to lift it before.",
+)
 PREWARMED: Final = Reason(
     "CompileCachePrewarmed", NORMAL, "Node", "The first fetch is done: pods of the domain wait for nothing more."
 )
@@ -125,6 +133,7 @@ REASONS: Final = (
     PUBLISHED,
     UNPUBLISHED,
     REFUSED,
+    SET_ASIDE,
     PREWARMED,
     NOT_NVME,
     TAINT_REMOVED,

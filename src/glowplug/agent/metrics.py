@@ -149,6 +149,13 @@ REMOVALS: Final = Metric(
     ("domain", "reason"),
     "`space` all the time: the node store is too small (`--max-bytes`). `damaged`: the disk, or somebody, changes files.",
 )
+SET_ASIDE: Final = Metric(
+    "glowplug_set_aside_total",
+    Kind.COUNTER,
+    "Times that this node set parts of a key aside, since a start ended before it was ready with them.",
+    ("domain",),
+    "Goes up on one node: that machine. On many: the key; `glowplug cache quarantine` blocks it for all. Look at the event.",
+)
 PREWARM_SECONDS: Final = Metric(
     "glowplug_prewarm_seconds",
     Kind.GAUGE,
@@ -215,6 +222,7 @@ METRICS: Final = (
     FETCHED_BYTES,
     FETCH_SECONDS,
     REMOVALS,
+    SET_ASIDE,
     PREWARM_SECONDS,
     PREWARMED_KEYS,
     STORE_BYTES,

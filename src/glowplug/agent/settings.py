@@ -64,14 +64,11 @@ class Settings:
         """Whether what pods of this service account compiled is published."""
         return not (self.read_only or self.observe) and any(one.admits(namespace, account) for one in self.publishers)
 
-    def domain_of(self, namespace: str, label: str) -> str:
-        """The trust domain of a namespace. `label` is its `glowplug.dev/domain`, "" where it has none.
+    @staticmethod
+    def domain_of(namespace: str, label: str) -> str:
+        """The trust domain of a namespace: its label (`manifests/marks.py`), "" where it has none, else its name.
 
-        The label decides. Without it the domain has the namespace's name; where this agent keeps exactly one domain, and that has
-        another name, who configured it meant that one.
+        Never what this agent happens to keep: the admission policy knows nothing of that, and would let the namespace's pods
+        mount another store than the one that they publish for.
         """
-        if label:
-            return label
-        if namespace in self.domains or len(self.domains) != 1:
-            return namespace
-        return self.domains[0]
+        return label or namespace

@@ -29,6 +29,11 @@ class Telling(Protocol):
         `too_large`, `no_domain` …; `pod` is None where the API does not know the pod."""
         ...
 
+    def set_aside(self, pod: Pod, domain: str, key: str, detail: str) -> None:
+        """This node does without parts of a key from now on, since starts of `pod` ended before they were ready with them; `detail`
+        says which, until when, and how that is lifted."""
+        ...
+
     def waiting(self, size: int, archives: int) -> None:
         """What lies in the outboxes of this node and is not published yet: bytes, and sealed archives."""
         ...

@@ -161,6 +161,12 @@ class Voice:
             text = f"{reason}: {detail}" if detail else reason
             self._about_pod(pod, events.REFUSED, text, f"{reason} {detail}")
 
+    def set_aside(self, pod: Pod, domain: str, key: str, detail: str) -> None:
+        """This node does without parts of a key from now on."""
+        self.metrics.add(metrics.SET_ASIDE, domain=self._domain(domain))
+        self._log.write("set_aside", pod=pod, domain=domain, key=key[:_DIGITS], detail=detail)
+        self._about_pod(pod, events.SET_ASIDE, f"under the key {key[:_DIGITS]}: {detail}", f"{key} {detail}")
+
     def waiting(self, size: int, archives: int) -> None:
         """What lies in outboxes and is not published yet."""
         self.metrics.set(metrics.WAITING_BYTES, size)

@@ -16,6 +16,7 @@ from glowplug.agent.pods import Pod
 from glowplug.core.clock import SYSTEM
 from glowplug.core.errors import GlowplugError, NotFoundError
 from glowplug.kube.contract import Seen
+from glowplug.manifests.marks import DOMAIN_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from glowplug.core.clock import Clock
     from glowplug.kube.contract import Api, Change, Object
 
-DOMAIN_LABEL: Final = "glowplug.dev/domain"
 REMEMBERED_SECONDS: Final = 3600.0
 _REMEMBERED: Final = 5000
 _FIRST_WAIT: Final = 1.0

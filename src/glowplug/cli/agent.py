@@ -18,6 +18,7 @@ from glowplug.cli.examples import epilog
 from glowplug.cli.values import demand_some, duration
 from glowplug.core import units
 from glowplug.core.errors import UsageError
+from glowplug.manifests.marks import STARTUP_TAINT
 
 if TYPE_CHECKING:
     from glowplug.agent.loop import Outside
@@ -70,7 +71,7 @@ _UNDONE: Final = 3
 @click.option(
     "--taint",
     metavar="KEY",
-    default="glowplug.dev/prewarming",
+    default=STARTUP_TAINT,
     show_default=True,
     help="Shared mode: the startup taint that is removed when the node is warm.",
 )

@@ -11,6 +11,7 @@ import click
 from glowplug.cli.daemon import address, demand_taint, ends_at_a_signal
 from glowplug.cli.examples import epilog
 from glowplug.cli.values import demand_some, duration
+from glowplug.manifests.marks import STARTUP_TAINT
 
 _UNDONE = 3
 
@@ -31,7 +32,7 @@ _UNDONE = 3
     show_default=True,
     help="Free nodes that are tainted after this time, counted from their creation.",
 )
-@click.option("--taint", metavar="KEY", default="glowplug.dev/prewarming", show_default=True, help="The startup taint.")
+@click.option("--taint", metavar="KEY", default=STARTUP_TAINT, show_default=True, help="The startup taint.")
 @click.option("--listen", metavar="[HOST]:PORT", default=":9090", show_default=True, help="For /metrics and /healthz.")
 @click.option("--once", is_flag=True, help="Look once, and end.")
 @click.pass_context

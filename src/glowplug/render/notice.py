@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from glowplug.manifests.marks import DOMAIN_LABEL
 from glowplug.plan.loaders import PUBLISHED
 from glowplug.render import accepted, budget, copying
 from glowplug.render.options import Compute, Mode, Options
@@ -88,6 +89,7 @@ def of_store(kind: str, options: Options) -> Iterator[str]:
 def _left_out(kind: str, options: Options) -> Iterator[str]:
     yield from of_store(kind, options)
     yield from _of_agent(kind, options)
+    yield from _of_domain(kind, options)
     if kind in _MODEL_KINDS:
         yield from _of_profile(options)
         yield from _of_model(kind, options)
@@ -108,6 +110,21 @@ def _of_agent(kind: str, options: Options) -> Iterator[str]:
             "what pods write into the directory that they share is not published, since nobody knows whose it is: the bake job "
             "(`glowplug render bake`), or agents of node mode, publish what this agent puts there"
         )
+
+
+def _of_domain(kind: str, options: Options) -> Iterator[str]:
+    """In node mode a namespace's own label says its domain, to the agent and to the policy of host paths; nothing here sets it."""
+    domain = options.domain
+    if domain is None or options.mode is not Mode.NODE or kind not in ("deployment", "agent", "all"):
+        return
+    served = [entry.partition("/")[0] for entry in options.publish_from] if kind != "deployment" else []
+    own = [] if kind == "agent" and served else [options.namespace]
+    for namespace in dict.fromkeys([*own, *served]):
+        if namespace != domain:
+            yield (
+                f"`kubectl label namespace {namespace} {DOMAIN_LABEL}={domain}`, unless it has that label: without it the pods "
+                f"there are of the domain {namespace}, may not mount the store of {domain}, and publish nothing into it"
+            )
 
 
 def _of_profile(options: Options) -> Iterator[str]:

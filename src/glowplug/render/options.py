@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from glowplug.core import redact
 from glowplug.core.errors import UsageError
+from glowplug.manifests.marks import STARTUP_TAINT
 
 if TYPE_CHECKING:
     from glowplug.catalog.gpus import Gpu
@@ -24,7 +25,6 @@ AGENT_NAMESPACE: Final = "glowplug-system"
 AGENT_ACCOUNT: Final = "glowplug-agent"
 GPU_NODE_LABEL: Final = "glowplug.dev/gpu-node"
 """On the nodes of rendered node groups: EKS puts no label on them that says GPU."""
-STARTUP_TAINT: Final = "glowplug.dev/prewarming"
 # Cluster Autoscaler, which scales node groups, takes a taint for one that goes away only by this prefix.
 AUTOSCALER_STARTUP_TAINT: Final = "startup-taint.cluster-autoscaler.kubernetes.io/glowplug-prewarming"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from glowplug.manifests import recipe
+from glowplug.manifests.marks import DOMAIN_LABEL
 from glowplug.manifests.writing import noted
 from glowplug.render.options import AGENT_NAMESPACE, Mode, Options
 from glowplug.render.pods import nvme
@@ -16,7 +17,6 @@ from glowplug.render.pods import nvme
 NODES: Final = "glowplug-agent-nodes"
 HOST_PATHS: Final = "glowplug-host-paths"
 WORKLOADS_LABEL: Final = "glowplug.dev/workloads"
-DOMAIN_LABEL: Final = "glowplug.dev/domain"
 _OWN: Final = "glowplug.dev/"
 _API: Final = "admissionregistration.k8s.io/v1"
 # Pod Security's baseline; then what RDMA pins memory with, what binds threads to cores, what debuggers attach by in their own pod.
@@ -209,9 +209,10 @@ def _node_rules(where: str) -> tuple[list[Any], list[Any]]:
     uid = f"m.?subPathExpr.orValue('') == '$({recipe.POD_UID})' && !has(m.subPath)"
     fields = "has(e.valueFrom) && has(e.valueFrom.fieldRef) && e.valueFrom.fieldRef.fieldPath == 'metadata.uid'"
     variables = [
+        {"name": "label", "expression": f"namespaceObject.metadata.?labels[?'{DOMAIN_LABEL}'].orValue('')"},
         {
             "name": "store",
-            "expression": f"'{stores}' + namespaceObject.metadata.?labels[?'{DOMAIN_LABEL}'].orValue(request.namespace)",
+            "expression": f"'{stores}' + (variables.label != '' ? variables.label : request.namespace)",
         },
         {
             "name": "stores",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from glowplug.render.options import STARTUP_TAINT
+from glowplug.manifests.marks import STARTUP_TAINT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
