@@ -63,6 +63,9 @@ class Heard:
     def held(self, size: int, keys: int, inodes: int) -> None:
         self._hear("held", keys)
 
+    def filled(self, put: int, left: int, faults: int, size: int, seconds: float) -> None:
+        self._hear("filled", put, left, faults, size)
+
     def nvme(self, *, backed: bool, where: str) -> None:
         self._hear("nvme", backed)
 

@@ -7,8 +7,10 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +22,7 @@ from glowplug.core.clock import Deadline
 from glowplug.core.documents.fingerprint import Key
 from glowplug.core.errors import UnavailableError
 from glowplug.kube.contract import Api
+from glowplug.manifests.marks import STARTUP_TAINT
 from lab.kube.client import wait_for
 from tests.agent import hearing
 from tests.agent.hearing import DOMAIN, Heard
@@ -205,14 +208,63 @@ def test_a_link_leads_nowhere(root: Path, live: Path, tmp_path: Path, what: str)
     assert list(outside.iterdir()) == []
 
 
-@pytest.mark.parametrize("what", [".glowplug", "inductor"])
-def test_a_file_in_the_way_costs_the_entry(root: Path, live: Path, tmp_path: Path, what: str) -> None:
+def test_a_file_in_the_way_costs_the_entry(root: Path, live: Path, tmp_path: Path) -> None:
     _hold(root, tmp_path)
-    (live / what).write_text("somebody's")
+    (live / "inductor").write_text("somebody's")
     done = _fill(root, live)
     assert (done.put, len(done.faults)) == (0, 1)
-    assert (live / what).read_text() == "somebody's"
+    assert (live / "inductor").read_text() == "somebody's"
     assert not (live / "vllm" / "e1" / "model").exists()
+
+
+@pytest.mark.parametrize("what", ["file", "link", "directory", "theirs"])
+def test_what_pods_make_of_our_name_there_is_of_no_use_to_them(
+    root: Path, live: Path, tmp_path: Path, what: str
+) -> None:
+    """Who owns the directory in which something is unpacked can put a link into its place, many pods run as root as we do."""
+    tree = _hold(root, tmp_path)
+    own, outside = live / ".glowplug", tmp_path / "outside"
+    outside.mkdir()
+    if what == "file":
+        own.write_text("somebody's")
+    elif what == "link":
+        own.symlink_to(outside)
+    else:
+        (own / "work-0").mkdir(parents=True, mode=0o700)
+        if what == "theirs" and os.geteuid() == 0:
+            os.chown(own, 1234, 1234)
+    before = (own.lstat().st_ino, own.lstat().st_mtime_ns, own.lstat().st_uid)
+    assert (_fill(root, live).put, list(outside.iterdir())) == (1, [])
+    assert (own.lstat().st_ino, own.lstat().st_mtime_ns, own.lstat().st_uid) == before
+    if own.is_dir() and what != "link":
+        assert [path.name for path in own.iterdir()] == ["work-0"]
+    assert {path: made for path, made in making.snapshot(live).items() if path != ".glowplug"} == making.snapshot(tree)
+
+
+def test_nothing_is_unpacked_where_pods_write(root: Path, live: Path, tmp_path: Path) -> None:
+    tree = _hold(root, tmp_path)
+    _fill(root, live)
+    assert {path.name for path in live.iterdir()} == {path.name for path in tree.iterdir()}
+
+
+def test_on_another_mount_it_is_the_same(root: Path, tmp_path: Path) -> None:
+    """As in the agent's pod, whose two directories of the node are two mounts."""
+    other = Path("/dev/shm")
+    if not other.is_dir() or other.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("this machine has one file system only")
+    tree = _hold(root, tmp_path, "e1", "e2")
+    live = Path(tempfile.mkdtemp(dir=other)) / "compile-cache"
+    try:
+        shared.make(live)
+        done = _fill(root, live)
+        assert (done.put, done.left, done.faults) == (2, 0, ())
+        assert making.snapshot(live) == making.snapshot(tree)
+        assert {path.name for path in live.iterdir()} == {path.name for path in tree.iterdir()}
+        for path in [*live.glob("vllm/**/*"), *live.glob("inductor/**/*")]:
+            needed = 0o777 if path.is_dir() else 0o666
+            assert path.stat().st_mode & needed == needed, path
+    finally:
+        shutil.rmtree(live.parent)
 
 
 def test_a_damaged_file_of_the_node_store_is_not_passed_on(root: Path, live: Path, tmp_path: Path) -> None:
@@ -248,7 +300,7 @@ class _Node:
     """The API as far as a taint concerns it: the node's own changes are what is asked about here (test_taint asks a real one)."""
 
     def __init__(self, *, away: bool = False) -> None:
-        self.taints = [{"key": "glowplug.dev/prewarming", "effect": "NoSchedule"}]
+        self.taints = [{"key": STARTUP_TAINT, "effect": "NoSchedule"}]
         self._away = away
 
     def node(self, name: str) -> dict[str, Any]:
@@ -261,29 +313,68 @@ class _Node:
         self.taints = []
 
 
-def _run(root: Path, live: Path | None, node: _Node, unready: Any, heard: Heard, **changes: Any) -> threading.Event:
-    settings = hearing.settings(root, mode=Mode.SHARED, shared_dir=live, taint="glowplug.dev/prewarming", **changes)
+class _Fetch:
+    """Whether the first fetch is done; and how often that was asked."""
+
+    def __init__(self, *, done: bool = False) -> None:
+        self.done = done
+        self.asked = 0
+
+    def unready(self) -> str:
+        self.asked += 1
+        return "" if self.done else "fetching"
+
+    def wait_until_asked(self, times: int) -> None:
+        before = self.asked
+        wait_for(30, f"asked {times} times more", lambda: self.asked >= before + times)
+
+
+@contextmanager
+def _running(
+    root: Path, live: Path, node: _Node, fetch: _Fetch, heard: Heard, **changes: Any
+) -> Iterator[threading.Event]:
+    """The loop of shared mode; whoever sets `stop`, or leaves the block, ends it, and that it has ended is certain then."""
+    settings = hearing.settings(root, mode=Mode.SHARED, shared_dir=live, taint=STARTUP_TAINT, **changes)
     stop = threading.Event()
-    threading.Thread(target=shared.run, args=(settings, cast("Api", node), heard, unready, stop), daemon=True).start()
-    return stop
+    loop = threading.Thread(target=shared.run, args=(settings, cast("Api", node), heard, fetch.unready, stop))
+    loop.start()
+    try:
+        yield stop
+    finally:
+        stop.set()
+        loop.join(60)
+    assert not loop.is_alive()
 
 
 def test_the_taint_goes_after_the_directory_is_filled(root: Path, tmp_path: Path) -> None:
     tree = _hold(root, tmp_path)
-    node, heard, ready = _Node(), Heard(), threading.Event()
+    node, heard, fetch = _Node(), Heard(), _Fetch()
     live = tmp_path / "live"
-    stop = _run(root, live, node, lambda: "" if ready.is_set() else "fetching", heard)
-    try:
-        wait_for(30, "the directory is made", live.is_dir)
-        time.sleep(1)
+    with _running(root, live, node, fetch, heard):
+        fetch.wait_until_asked(2)
         assert node.taints
+        assert live.is_dir()
         assert making.snapshot(live) == {}
-        ready.set()
+        fetch.done = True
         wait_for(30, "the taint is gone", lambda: not node.taints)
         assert making.snapshot(live) == making.snapshot(tree)
-    finally:
-        stop.set()
     assert heard.of("taint") == [("removed",)]
+
+
+def test_what_was_put_there_is_told(root: Path, tmp_path: Path) -> None:
+    tree = _hold(root, tmp_path, "e1", "e2", "e3")
+    live, node, heard = tmp_path / "live", _Node(), Heard()
+    shared.make(live)
+    theirs = live / "vllm" / "e1" / "graph0"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("compiled here")
+    (victim,) = root.rglob("vllm/e3/graph1")
+    victim.chmod(0o600)
+    victim.write_bytes(b"!" + victim.read_bytes()[1:])
+    with _running(root, live, node, _Fetch(done=True), heard):
+        wait_for(30, "the taint is gone", lambda: not node.taints)
+    size = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file() and "e2" in path.parts)
+    assert heard.of("filled") == [(1, 1, 1, size)]
 
 
 @pytest.mark.parametrize(
@@ -293,29 +384,22 @@ def test_the_taint_goes_after_the_directory_is_filled(root: Path, tmp_path: Path
 )
 def test_the_taint_goes_whatever_became_of_the_fetch(root: Path, tmp_path: Path, changes: dict[str, Any]) -> None:
     node = _Node()
-    stop = _run(root, tmp_path / "live", node, lambda: "still fetching", Heard(), **changes)
-    try:
+    with _running(root, tmp_path / "live", node, _Fetch(), Heard(), **changes):
         wait_for(30, "the taint is gone", lambda: not node.taints)
-    finally:
-        stop.set()
 
 
 def test_the_taint_goes_where_the_directory_cannot_be_made(root: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     node, heard = _Node(), Heard()
-    stop = _run(root, tmp_path / "file" / "live", node, lambda: "", heard)
-    try:
+    with _running(root, tmp_path / "file" / "live", node, _Fetch(done=True), heard):
         wait_for(30, "the taint is gone", lambda: not node.taints)
-    finally:
-        stop.set()
     assert {what for what, _ in heard.of("failed")} == {"shared"}
 
 
 def test_an_end_before_it_is_warm_leaves_the_taint(root: Path, tmp_path: Path) -> None:
     """The next agent of the node removes it, or `release`."""
-    node, heard = _Node(), Heard()
-    stop = _run(root, tmp_path / "live", node, lambda: "fetching", heard)
-    stop.set()
-    time.sleep(1)
+    node, heard, fetch = _Node(), Heard(), _Fetch()
+    with _running(root, tmp_path / "live", node, fetch, heard):
+        fetch.wait_until_asked(1)
     assert node.taints
-    shutil.rmtree(tmp_path / "live", ignore_errors=True)
+    assert heard.of("filled") == []

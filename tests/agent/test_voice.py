@@ -280,6 +280,7 @@ def test_it_answers_to_every_word_of_telling_and_every_metric_is_moved_by_one(sp
     voice.set_aside(POD, "team-a", DIGEST, "1 part, for 24 h")
     voice.prewarmed("team-a", 1, 1, 1.0)
     voice.held(1, 1, 1)
+    voice.filled(1, 0, 0, 1, 1.0)
     voice.nvme(backed=True, where="")
     voice.taint("removed", 1.0)
     voice.failed("list", UnavailableError("x"))

@@ -15,6 +15,7 @@ _LINES: Final = (
     ("fetch", "Parts of a key came into the node store."),
     ("remove", "A key left the node store: `reason`."),
     ("prewarm", "The first fetch of a domain is done."),
+    ("fill", "Shared mode's directory was filled: entries `put`, `left` and `failed`, `bytes`, `seconds`."),
     ("taint", "What became of the startup taint: `outcome`."),
     ("nvme", "Where the agent's root lies."),
     ("failure", "Something did not work and is tried again: `of`, `code`, `error`."),

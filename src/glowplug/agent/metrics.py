@@ -169,6 +169,15 @@ STORE_BYTES: Final = Metric(
 )
 STORE_KEYS: Final = Metric("glowplug_node_store_keys", Kind.GAUGE, "Keys in the node store.")
 STORE_INODES: Final = Metric("glowplug_node_store_inodes", Kind.GAUGE, "Inodes of the node store.")
+SHARED_ENTRIES: Final = Metric(
+    "glowplug_shared_entries",
+    Kind.GAUGE,
+    "Entries of the node store when the shared directory was filled: `put` there, `left` alone since something of them was there, "
+    "`failed`.",
+    ("outcome",),
+    "`put` 0 on a new node: its store has nothing for it; is there a bake job for this workload, engine image and GPU?",
+)
+SHARED_BYTES: Final = Metric("glowplug_shared_bytes", Kind.GAUGE, "Bytes that were put into the shared directory.")
 NVME: Final = Metric(
     "glowplug_nvme_backed",
     Kind.GAUGE,
@@ -228,6 +237,8 @@ METRICS: Final = (
     STORE_BYTES,
     STORE_KEYS,
     STORE_INODES,
+    SHARED_ENTRIES,
+    SHARED_BYTES,
     NVME,
     TAINTS,
     TAINT_SECONDS,

@@ -5,6 +5,9 @@ changed by any of them, as engines rewrite what they found; and nothing that is 
 entry of which a file is there already, with other bytes, is left out. What pods write there is not published: nobody could say
 which of them wrote it (docs/security.md). Shared mode's artifacts come from a bake job or from node mode's agents.
 
+What is not whole yet lies below the agent's own root, which no pod of shared mode mounts: in a directory of the pods' any of them,
+many run as root, could lead us elsewhere while we unpack. Into it go whole files, each below a directory that is held open.
+
 It is filled once, when this agent has fetched and before it takes the taint away. Later its files are in use. What an earlier
 agent of the node was killed over is completed.
 """
@@ -84,8 +87,11 @@ def run(
             stop.wait(_POLL_SECONDS)
         tick()
         if not stop.is_set():
-            for fault in fill(settings.root, settings.domains, live, Deadline.after(_FILL_SECONDS, clock)).faults:
+            began = clock.monotonic()
+            done = fill(settings.root, settings.domains, live, Deadline.after(_FILL_SECONDS, clock))
+            for fault in done.faults:
                 telling.failed("shared", fault)
+            telling.filled(done.put, done.left, len(done.faults), done.bytes, clock.monotonic() - began)
     if settings.taint:
         Taint(api, settings.node_name, settings.taint, telling, lambda: True, clock=clock, draw=draw).run(stop, tick)
 
@@ -112,7 +118,7 @@ def fill(root: Path, domains: Sequence[str], live: Path, deadline: Deadline) -> 
         offered = [(held, offer) for held in found for offer in held.offers({})]
         offered.sort(key=lambda one: (one[1].entry.created, one[1].entry.sha256), reverse=True)
         for held, offer in offered:
-            done = _put(held, offer, live, done, deadline)
+            done = _put(held, offer, root, live, done, deadline)
     return done
 
 
@@ -120,16 +126,19 @@ def _fits(held: Held) -> bool:
     return not held.blocked and held.key.cache_root == recipe.CACHE_ROOT
 
 
-def _put(held: Held, offer: Offer, live: Path, done: Filled, deadline: Deadline) -> Filled:
+def _put(held: Held, offer: Offer, root: Path, live: Path, done: Filled, deadline: Deadline) -> Filled:
     """One entry, its support before it and its index files last; with a fault it is left out."""
     try:
         deadline.check("filling the shared directory")
         tables = [_in_order(held.table(part), part.index) for part in offer.parts]
         if _is_somebodys(live, tables[-1]) or all(_is_whole(live, table) for table in tables):
             return replace(done, left=done.left + 1)
-        room.check(live, sum(part.unpacked_bytes for part in offer.parts), sum(part.files for part in offer.parts))
+        # Twice: two mounts of one disk, as a pod has them, know no rename from one to the other.
+        room.check(
+            live, 2 * sum(part.unpacked_bytes for part in offer.parts), 2 * sum(part.files for part in offer.parts)
+        )
         size = 0
-        with workspace(live) as staging:
+        with workspace(root) as staging:
             for part, table in zip(offer.parts, tables, strict=True):
                 duplicate(layout.tree(held.place / part.sha256), table, staging / part.sha256, deadline)
             for part, table in zip(offer.parts, tables, strict=True):
@@ -171,7 +180,10 @@ def _compared(live: Path, files: Sequence[File]) -> Iterator[bool | None]:
 
 
 def _place(source: Path, files: Sequence[File], live: Path) -> int:
-    """Move the files in; returns their bytes. Directories that are new belong to everybody, others stay as they are."""
+    """Move the files in, or copy them where that is another mount; returns their bytes.
+
+    Directories that are new belong to everybody, others stay as they are.
+    """
     with paths.Walker(live) as walker:
         for folder in sorted({folder for item in files for folder in _above(item.path)}):
             _make(walker, folder)

@@ -54,6 +54,11 @@ class Telling(Protocol):
         """What the node store is now."""
         ...
 
+    def filled(self, put: int, left: int, faults: int, size: int, seconds: float) -> None:
+        """Shared mode's directory was filled: entries that were put there, that were left alone since something of them is there,
+        and that did not work; `size` is what was put."""
+        ...
+
     def nvme(self, *, backed: bool, where: str) -> None:
         """Whether the root lies on an NVMe instance store."""
         ...

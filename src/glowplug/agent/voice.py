@@ -93,6 +93,10 @@ class Voice:
         self._posting = Posting(api, self._counted, self._event_failed, clock) if api is not None else None
         self.metrics.set(metrics.BUILD, 1, version=glowplug.__version__)
 
+    def posts(self) -> bool:
+        """Whether events are posted still: the thread that does it works, or none is needed."""
+        return self._posting is None or self._posting.is_alive()
+
     def close(self, deadline: Deadline) -> None:
         """Post the events that wait; the agent ends."""
         if self._posting is not None:
@@ -201,6 +205,13 @@ class Voice:
         self.metrics.set(metrics.STORE_BYTES, size)
         self.metrics.set(metrics.STORE_KEYS, keys)
         self.metrics.set(metrics.STORE_INODES, inodes)
+
+    def filled(self, put: int, left: int, faults: int, size: int, seconds: float) -> None:
+        """Shared mode's directory was filled."""
+        for outcome, count in (("put", put), ("left", left), ("failed", faults)):
+            self.metrics.set(metrics.SHARED_ENTRIES, count, outcome=outcome)
+        self.metrics.set(metrics.SHARED_BYTES, size)
+        self._log.write("fill", put=put, left=left, failed=faults, bytes=size, seconds=seconds)
 
     def nvme(self, *, backed: bool, where: str) -> None:
         """Whether the root lies on an NVMe instance store."""
