@@ -26,6 +26,8 @@ class Kubelet:
     node: str
     port: int
     logs: dict[tuple[str, bool], str] = field(default_factory=dict)
+    away: set[str] = field(default_factory=set)
+    """Pods whose kubelet hangs up, as one of a node that is not ready."""
 
 
 def log_from(name: str, begins: float) -> str:
@@ -50,6 +52,8 @@ def serving(server: kube.Server, node: str, labels: Mapping[str, str] | None = N
             path, _, query = self.path.partition("?")
             asked = dict(urllib.parse.parse_qsl(query))
             _, _, _, pod, _ = path.split("/")
+            if pod in kubelet.away:
+                return
             text = kubelet.logs.get((pod, asked.get("previous") == "true"))
             assert asked["timestamps"] == "true"
             data = f"no log of {pod}".encode() if text is None else text.encode()[: int(asked["limitBytes"])]

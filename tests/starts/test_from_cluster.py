@@ -247,6 +247,36 @@ def test_glowplugs_own_line_is_the_restore(capsys: Any, kubelet: Kubelet, make: 
     assert phases(start)["restore"] == pytest.approx(0.217)
 
 
+@pytest.mark.parametrize("said", ["restored 1..2 GB (unpacked) in 1 s", "restored 4.18 MB (unpacked) in 1.2.3 s"])
+def test_a_line_that_only_looks_like_glowplugs_own_is_a_line_of_the_log(
+    capsys: Any, kubelet: Kubelet, make: Any, tell: Any, said: str
+) -> None:
+    pod, created = make("vllm-0")
+    kubelet.logs["vllm-0", False] = f"{iso(created + 4.5)} glowplug: {said} from x\n" + log_from(HIT, created + 5)
+    tell(pod, {"state": {"running": {"startedAt": whole(created + 4)}}}, [("PodScheduled", created + 1)])
+    (start,) = asked(capsys, "pod/vllm-0", "-n", kubelet.node)
+    assert (start["restore"]["outcome"], start["verdict"]["compile"]) == ("none", "hit")
+
+
+def test_a_node_that_does_not_answer_costs_its_own_pods_log(
+    capsys: Any, kube_server: kube.Server, kubelet: Kubelet, make: Any, tell: Any
+) -> None:
+    """The others are compared all the same; what the API says of that pod is shown too."""
+    away, created = make("away", {"app": "v"})
+    tell(away, {"state": {"running": {"startedAt": whole(created + 4)}}}, [("PodScheduled", created + 1)])
+    here, created = make("here", {"app": "v"})
+    kubelet.logs["here", False] = log_from(HIT, created + 5)
+    tell(here, {"state": {"running": {"startedAt": whole(created + 4)}}}, [("PodScheduled", created + 1)])
+    kubelet.away.add("away")
+    assert main(["startup", "-l", "app=v", "-n", kubelet.node, "-o", "json"]) == 0
+    out, err = capsys.readouterr()
+    found = {start["kubernetes"]["pod"]: start for start in json.loads(out)["starts"]}
+    assert found["here"]["verdict"]["compile"] == "hit"
+    assert found["away"]["verdict"]["reason"] == "the container's log cannot be read now"
+    assert phases(found["away"])["schedule"] == 1.0
+    assert "pod/away: " in err
+
+
 def test_a_log_that_was_rotated_is_not_taken_for_a_start(capsys: Any, kubelet: Kubelet, make: Any, tell: Any) -> None:
     pod, created = make("vllm-0")
     access = "(APIServer pid=1) INFO 11-30 09:15:09 [launcher.py:1] Route: /health\n"

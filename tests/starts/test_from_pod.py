@@ -12,7 +12,8 @@ from hypothesis import strategies as some
 
 from glowplug.core.clock import iso
 from glowplug.core.documents import codec
-from glowplug.core.documents.start import Start
+from glowplug.core.documents.start import RestoreOutcome, RestoreResult, Start
+from glowplug.launch.telling import tell_restore
 from glowplug.starts import from_pod, pod_status
 from glowplug.starts.pod_status import Around, Run
 
@@ -75,6 +76,21 @@ def test_whatever_is_in_the_objects_a_start_comes_of_it(
         start = from_pod.from_pod(one, container, run, None, text, around)
         assert all(phase.seconds >= 0 for phase in start.phases)
         assert codec.from_json(Start, codec.to_json(start), "start") == start
+
+
+@pytest.mark.parametrize("seconds", [0.21, 1.2, 119.9, 120.0, 600.0, 5025.0])
+@pytest.mark.parametrize("size", [0, 999, 1_000_000, 14_900_000, 99_960_000, 5_200_000_000, 2 * 10**15])
+def test_what_the_launcher_says_of_its_restore_is_read(seconds: float, size: int) -> None:
+    """Whatever it took, and however much it was: to the digits that are said."""
+    told: list[str] = []
+    restored = RestoreResult(RestoreOutcome.RESTORED, bytes=size, seconds=seconds, source="node:/glowplug/store")
+    tell_restore(restored, told.append)
+    run = Run(1, previous=False, began=T0)
+    text = f"{iso(T0 + 9000)} glowplug: {told[0]}\n"
+    found = from_pod.from_pod(pod(), "c", run, None, text, Around((), None, T0 + 9999)).restore
+    assert (found.outcome, found.source) == (RestoreOutcome.RESTORED, restored.source)
+    assert found.seconds == pytest.approx(seconds, rel=0.01)
+    assert found.bytes == pytest.approx(size, rel=0.01)
 
 
 class TestBefore:

@@ -168,7 +168,7 @@ def _of_cluster(
         found = pods.pods_of(api, namespace, kind, name) if kind else pods.pods_by(api, namespace, selector, what)
         if found.of > len(found.pods):
             note(f"{what}: the newest {len(found.pods)} of {found.of} pods")
-        return [Named(one.name, one.start) for pod in found.pods for one in pods.starts(api, pod, read, now)]
+        return [Named(one.name, one.start) for pod in found.pods for one in pods.starts(api, pod, read, now, note)]
 
 
 @dataclass

@@ -76,17 +76,27 @@ def pods_by(api: Api, namespace: str, selector: str, what: str) -> Found:
     return Found(found[-MOST_PODS:], len(found))
 
 
-def starts(api: Api, pod: Object, read: Reading, now: float) -> Iterator[Named]:
-    """The starts of a pod, the latest last: one for each run of its engine's container, or one that has not begun."""
+def starts(
+    api: Api, pod: Object, read: Reading, now: float, note: Callable[[str], None] = lambda _: None
+) -> Iterator[Named]:
+    """The starts of a pod, the latest last: one for each run of its engine's container, or one that has not begun.
+
+    A log that cannot be had now (its node does not answer) leaves what the API says, and a note.
+    """
     own = pod_status.identity(pod)
     around = pod_status.Around(_events(api, own.namespace, own.uid), _node(api, own.node), now)
     container = pod_status.container_of(pod)
     known = pod_status.runs(pod, container)
     for run in known or (None,):
         label = f"pod/{own.name}" if len(known) < 2 or run is None else f"pod/{own.name}#{run.number}"
-        text = _log(api, own.namespace, own.name, container, previous=run.previous) if run else None
+        text, without = None, from_pod.NO_LOG
+        try:
+            text = _log(api, own.namespace, own.name, container, previous=run.previous) if run else None
+        except UnavailableError as error:
+            without = from_pod.UNREAD
+            note(f"{label}: {error.message}")
         log = None if text is None else read(from_log.lines(io.BytesIO(text.encode("utf-8", "replace"))), label)
-        yield Named(label, from_pod.from_pod(pod, container, run, log, text or "", around))
+        yield Named(label, from_pod.from_pod(pod, container, run, log, text or "", around, without=without))
 
 
 def _log(api: Api, namespace: str, name: str, container: str, *, previous: bool) -> str | None:

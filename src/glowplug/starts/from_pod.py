@@ -25,23 +25,35 @@ if TYPE_CHECKING:
     from glowplug.starts.pod_status import Around, Run
 
 NO_LOG: Final = "the container has no log"
+UNREAD: Final = "the container's log cannot be read now"
 NOT_BEGUN: Final = "the container has not begun"
 ROTATED: Final = "the log's beginning was rotated away"
 _ROTATED_SECONDS: Final = 120.0
 """Within this an engine, or glowplug before it, has said something; a log that begins later is not whole."""
 _SEARCHED: Final = 1 << 20
+# As launch/telling.py writes it, by core/units.py; whatever else a log has there is no word of ours.
 _RESTORED: Final = re.compile(
-    r"^(\S{19,40}) glowplug: restored ([\d.]{1,12} [kMGT]?B) \(unpacked\) in ([\d.]{1,12} m?s) from (.{1,1000})$",
-    re.MULTILINE,
+    r"^(?P<at>\S{19,40}) glowplug: restored (?P<size>\d{1,9}(?:\.\d{1,3})? [kMGT]?B) \(unpacked\) "
+    r"in (?:(?P<minutes>\d{1,6}) min )?(?P<seconds>\d{1,5}(?:\.\d{1,3})? m?s) from (?P<source>.{1,1000})$",
+    re.MULTILINE | re.ASCII,
 )
 _NOTHING: Final = re.compile(r"^\S{19,40} glowplug: nothing restored: (.{1,1000})$", re.MULTILINE)
 
 
-def from_pod(pod: Object, container: str, run: Run | None, log: Start | None, text: str, around: Around) -> Start:
+def from_pod(
+    pod: Object,
+    container: str,
+    run: Run | None,
+    log: Start | None,
+    text: str,
+    around: Around,
+    *,
+    without: str = NO_LOG,
+) -> Start:
     """The start of one run, `glowplug.start/1` with source `pod`.
 
     `run` None: the container has not begun. `log` is what `from_log` made of the run's log, `text` that log with a moment before
-    each line; None and "" where there is none. Never raises for what is in them.
+    each line; None and "" where there is none, and why is `without`. Never raises for what is in them.
     """
     origin = _origin(pod, run, around)
     began = run.began if run else None
@@ -67,7 +79,7 @@ def from_pod(pod: Object, container: str, run: Run | None, log: Start | None, te
         started_at=iso(origin),
         workload={name: value for name, value in known.workload.items() if name not in ("log", "starts_in_log")},
         restore=restore,
-        verdict=_verdict(run, log, spoke),
+        verdict=_verdict(run, log, spoke, without),
         phases=lined_up(claims, seconds),
         ready_seconds=seconds,
         kubernetes=pod_status.where(pod, container, run, around),
@@ -93,11 +105,11 @@ def _ready_after(pod: Object, container: str, said: float) -> float:
     return max(said, counted)
 
 
-def _verdict(run: Run | None, log: Start | None, spoke: float | None) -> Verdict:
+def _verdict(run: Run | None, log: Start | None, spoke: float | None, without: str) -> Verdict:
     if run is None:
         return Verdict(Compile.UNKNOWN, reason=NOT_BEGUN)
     if log is None:
-        return Verdict(Compile.UNKNOWN, reason=NO_LOG)
+        return Verdict(Compile.UNKNOWN, reason=without)
     late = run.began is not None and spoke is not None and spoke - run.began > _ROTATED_SECONDS
     if log.verdict.compile is Compile.UNKNOWN and late:
         return Verdict(Compile.UNKNOWN, log.verdict.compile_seconds, ROTATED)
@@ -109,9 +121,9 @@ def _of_launcher(text: str, origin: float, began: float | None) -> tuple[list[Ph
     head = text[:_SEARCHED]
     found = _RESTORED.search(head)
     if found is not None:
-        at = _moment(found.group(1))
-        took, size = units.parse_duration(found.group(3)), units.parse_size(found.group(2))
-        result = RestoreResult(RestoreOutcome.RESTORED, source=found.group(4).strip(), bytes=size, seconds=took)
+        at, size = _moment(found["at"]), units.parse_size(found["size"])
+        took = 60.0 * int(found["minutes"] or 0) + units.parse_duration(found["seconds"])
+        result = RestoreResult(RestoreOutcome.RESTORED, source=found["source"].strip(), bytes=size, seconds=took)
         start = 0.0 if at is None else max(at - took, began or 0.0)
         return [] if at is None else [pod_status.phase("restore", start, at, origin)], result
     nothing = _NOTHING.search(head)
