@@ -118,13 +118,13 @@ class TestAnswers:
 
     @pytest.mark.parametrize("body", [b"", b"<html>sign in</html>", b"[]", b"7", b"[" * 100_000, b"\xff"])
     def test_what_is_no_answer_of_kubernetes(self, ask: Callable[..., tuple[Client, Scripted]], body: bytes) -> None:
-        client, _ = ask(answering(200, body), seconds=1)
+        client, _ = ask(answering(200, body))
         assert "is no Kubernetes API" in raised(lambda: client.node("n")).message
         assert isinstance(raised(lambda: list(client.pods())), UnavailableError)
 
     @pytest.mark.parametrize("body", [{}, {"items": 7, "metadata": {}}, {"items": []}, {"metadata": 3, "items": []}])
     def test_a_list_that_is_none(self, ask: Callable[..., tuple[Client, Scripted]], body: object) -> None:
-        client, _ = ask(answering(200, body), seconds=1)
+        client, _ = ask(answering(200, body))
         assert isinstance(raised(lambda: list(client.pods())), UnavailableError)
 
     def test_words_of_others_are_one_printable_line_without_credentials(self) -> None:
@@ -198,10 +198,20 @@ class TestAgain:
                 except OSError:
                     return
 
-        client, _ = ask(trickling, seconds=1)
+        client, server = ask(trickling, seconds=1)
+        others = set(threading.enumerate())
         began = time.monotonic()
         assert raised(lambda: client.node("n")).code == "timeout"
         assert time.monotonic() - began < 1 + SLACK
+        until(lambda: not [one for one in set(threading.enumerate()) - others if one.name == "glowplug-bounded"])
+        assert not server.ended.is_set()
+
+    def test_an_answer_that_is_too_long_is_not_taken_for_nonsense(
+        self, ask: Callable[..., tuple[Client, Scripted]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("glowplug.kube.link._MOST_ANSWER", 1000)
+        client, _ = ask(answering(200, pod("n" * 2000)))
+        assert "answers with too much (get node n)" in raised(lambda: client.node("n")).message
 
     def test_nobody_there(self, tmp_path: Path) -> None:
         config = Scripted("http://127.0.0.1:1").kubeconfig(tmp_path, token="secret-token")
@@ -369,6 +379,21 @@ class TestWatches:
     def test_its_thread_ends_with_it(self, ask: Callable[..., tuple[Client, Scripted]], stop: threading.Event) -> None:
         client, _ = ask(answering(200, listed("a")), telling(("ADDED", pod("b")), then=hanging))
         assert len(self.follow(client, stop, 3)) == 3
+        until(lambda: not [one for one in threading.enumerate() if one.name == "glowplug-watch"])
+
+    def test_its_thread_ends_too_where_the_answer_begins_later(
+        self, ask: Callable[..., tuple[Client, Scripted]], stop: threading.Event
+    ) -> None:
+        ended = threading.Event()
+
+        def late(server: Scripted, one: Asked) -> None:
+            ended.wait(60)
+            telling(then=hanging)(server, one)
+
+        client, server = ask(answering(200, listed("a")), late)
+        threading.Thread(target=lambda: (until(lambda: len(server.asked) == 2), stop.set()), daemon=True).start()
+        assert len(list(client.watch_pods(node="n", stop=stop))) == 2
+        ended.set()
         until(lambda: not [one for one in threading.enumerate() if one.name == "glowplug-watch"])
 
     def test_the_pauses_grow_and_end(self) -> None:

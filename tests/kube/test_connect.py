@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from glowplug.core.clock import iso
 from glowplug.core.errors import AccessDeniedError, BadInputError, GlowplugError, UsageError
-from glowplug.kube import connect, credentials
+from glowplug.kube import connect, credentials, kubeconfig
 from lab import kube
 from tests.clocks import SLACK, Held
 from tests.kube.scripted import Asked, Scripted, pod, serving
@@ -95,6 +96,43 @@ class TestKubeconfig:
                 client.node("n")
         assert asked_by(server) == [None, f"Basic {base64.b64encode(b'u:p').decode()}"]
 
+    def test_a_field_that_is_null_is_not_there(self, server: Scripted, tmp_path: Path) -> None:
+        nothing = {"token": None, "exec": None, "as": None, "as-groups": None, "client-key-data": None}
+        document = config(server.url, cluster={"insecure-skip-tls-verify": None, "proxy-url": None}, **nothing)
+        with connect.from_kubeconfig(str(write(tmp_path / "config", document))) as client:
+            client.node("n")
+        assert asked_by(server) == [None]
+
+    def test_what_is_broken_in_an_entry_of_others_is_theirs(self, server: Scripted, tmp_path: Path) -> None:
+        document = config(server.url, token="t")
+        document["users"].append({"name": "other", "user": {"token": 7}})
+        with connect.from_kubeconfig(str(write(tmp_path / "config", document))) as client:
+            client.node("n")
+
+    def test_no_secret_is_in_what_a_user_looks_like(self, tmp_path: Path) -> None:
+        data = base64.b64encode(TOKEN.encode()).decode()
+        document = config("https://h", token=TOKEN, username="u", password=TOKEN, **{"client-key-data": data})
+        user = kubeconfig.choose(kubeconfig.read([write(tmp_path / "config", document)]), "").user
+        assert (user.token, user.password, user.key) == (TOKEN, TOKEN, TOKEN.encode())
+        assert TOKEN not in repr(user)
+
+    @pytest.mark.parametrize("token", [f"{TOKEN}\nx", f"{TOKEN} x", f"{TOKEN}\u00fc", "\x00"])
+    def test_a_token_that_no_header_can_hold(self, server: Scripted, tmp_path: Path, token: str) -> None:
+        path = write(tmp_path / "config", config(server.url, token=token))
+        with connect.from_kubeconfig(str(path)) as client, pytest.raises(AccessDeniedError) as caught:
+            client.node("n")
+        assert caught.value.code == "no-credentials"
+        assert TOKEN not in f"{caught.value.message} {caught.value.hint}"
+
+    def test_a_range_of_addresses_needs_no_proxy(
+        self, server: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """In a pod the server's address is one of the cluster's range, which is what NO_PROXY names on EKS."""
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+        monkeypatch.setenv("NO_PROXY", "10.0.0.0/8,127.0.0.0/8")
+        with connect.from_kubeconfig(str(write(tmp_path / "config", config(server.url, token="t")))) as client:
+            client.node("n")
+
     def test_who_acts_as_another_says_so(self, server: Scripted, tmp_path: Path) -> None:
         acting = config(server.url, token="t", **{"as": "somebody", "as-groups": ["g"]})
         with connect.from_kubeconfig(str(write(tmp_path / "config", acting))) as client:
@@ -119,6 +157,35 @@ class TestKubeconfig:
                 {"users": [{"name": "c", "user": {"exec": {"command": "x", "apiVersion": "v1"}}}]},
                 AccessDeniedError,
                 "v1",
+            ),
+            ({"users": [{"name": "c", "user": {"exec": {"apiVersion": "v1"}}}]}, BadInputError, "exec.command"),
+            (
+                {"users": [{"name": "c", "user": {"exec": {"command": "x", "args": [7]}}}]},
+                BadInputError,
+                r"context 'c': user.exec.args: a text expected, not int",
+            ),
+            (
+                {"users": [{"name": "c", "user": {"exec": {"command": "x", "env": ["A=b"]}}}]},
+                BadInputError,
+                "user.exec.env: a mapping expected, not str",
+            ),
+            ({"users": [{"name": "c", "user": {"exec": "x"}}]}, BadInputError, "user.exec: a mapping expected"),
+            ({"users": [{"name": "c", "user": {"as": ["x"]}}]}, BadInputError, "user.as: a text expected, not list"),
+            (
+                {"users": [{"name": "c", "user": {"client-key-data": TOKEN}}]},
+                BadInputError,
+                "user.client-key-data: base64 expected",
+            ),
+            ({"clusters": [{"name": "c", "cluster": {}}]}, BadInputError, "cluster.server: the address"),
+            (
+                {"clusters": [{"name": "c", "cluster": {"server": "h", "insecure-skip-tls-verify": "no"}}]},
+                BadInputError,
+                "cluster.insecure-skip-tls-verify: true or false expected, not str",
+            ),
+            (
+                {"contexts": [{"name": "c", "context": {"cluster": "c", "user": "c", "namespace": 7}}]},
+                BadInputError,
+                "namespace: a text expected",
             ),
             ({"users": 7}, BadInputError, "a list expected"),
             ({"users": [7]}, BadInputError, "has no name"),
@@ -180,6 +247,15 @@ class TestKubeconfig:
             assert (caught.value.code, "extra `agent`" in caught.value.hint) == ("missing-extra", True)
 
 
+def encrypted(key: bytes) -> bytes:
+    """The same key (PEM), for which one needs a password."""
+    return serialization.load_pem_private_key(key, None).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"password"),
+    )
+
+
 @requires("kube")
 class TestTrust:
     def ask(self, kube_server: kube.Server, tmp_path: Path, **cluster: Any) -> None:
@@ -201,10 +277,31 @@ class TestTrust:
         document = config(kube_server.url, cluster=known, token=kube_server.administrator.token, **given)
         with connect.from_kubeconfig(str(write(tmp_path / "config", document))) as client:
             client.namespace("default")
-        for wrong in ({"client-certificate-data": "!"}, {"client-key": "/no/where"}, {"client-key": str(files.server)}):
+        locked = tmp_path / "locked"
+        locked.write_bytes(encrypted(files.server_key.read_bytes()))
+        for wrong in (
+            {"client-certificate-data": base64.b64encode(b"x").decode()},
+            {"client-key": "/no/where"},
+            {"client-key": str(files.server)},
+            {"client-key": str(locked)},
+        ):
             document = config(kube_server.url, cluster=known, **{**given, **wrong})
             with pytest.raises(BadInputError, match="a certificate or key"):
                 connect.from_kubeconfig(str(write(tmp_path / "config", document)))
+
+    def test_of_data_and_a_file_the_data_counts(self, kube_server: kube.Server, tmp_path: Path) -> None:
+        files = kube_server.files
+        whole = base64.encodebytes(files.authority.read_bytes()).decode()
+        known = {"certificate-authority": "/no/where", "certificate-authority-data": whole}
+        given = {
+            "client-certificate": "/no/where",
+            "client-certificate-data": base64.b64encode(files.server.read_bytes()).decode(),
+            "client-key": "/no/where",
+            "client-key-data": base64.b64encode(files.server_key.read_bytes()).decode(),
+        }
+        document = config(kube_server.url, cluster=known, token=kube_server.administrator.token, **given)
+        with connect.from_kubeconfig(str(write(tmp_path / "config", document))) as client:
+            client.namespace("default")
 
     def test_a_name_that_is_not_the_address(self, kube_server: kube.Server, tmp_path: Path) -> None:
         known = {"certificate-authority": str(kube_server.files.authority)}
@@ -254,6 +351,23 @@ class TestPrograms:
         assert asked_by(server) == [f"Bearer {version}-m-a"] * 4
         assert (tmp_path / "login.runs").read_text() == "x"
 
+    @pytest.mark.parametrize("wanted", [True, False, None])
+    def test_it_is_told_of_the_cluster_where_the_file_says_so(
+        self, server: Scripted, tmp_path: Path, wanted: bool | None
+    ) -> None:
+        body = """
+            told = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+            json.dump(told["spec"], open(sys.argv[0] + ".told", "w"))
+            print(json.dumps({"status": {"token": "t"}}))
+        """
+        user = self.user(self.program(tmp_path, body), provideClusterInfo=wanted)
+        cluster = {"tls-server-name": "s", "insecure-skip-tls-verify": True}
+        path = write(tmp_path / "config", config(server.url, cluster=cluster, **user))
+        with connect.from_kubeconfig(str(path)) as client:
+            client.node("n")
+        told = json.loads((tmp_path / "login.told").read_text())
+        assert told == {"interactive": False, **({"cluster": {"server": server.url, **cluster}} if wanted else {})}
+
     def test_a_token_that_is_refused_is_asked_for_anew(self, server: Scripted, tmp_path: Path) -> None:
         body = """
             open(sys.argv[0] + ".runs", "a").write("x")
@@ -277,7 +391,7 @@ class TestPrograms:
             print(json.dumps({{"status": {{"token": "t", "expirationTimestamp": "{iso(1_000_900.0)}"}}}}))
         """
         command = self.program(tmp_path, body)
-        get = credentials.from_program(credentials.Program(command, (), {}, f"{credentials._API}v1"), os.environ)
+        get = credentials.from_program(kubeconfig.Program(command, (), {}, f"{credentials._API}v1"), os.environ)
         bearer = credentials.Bearer(get, clock)
         for at, runs in ((0, 1), (800, 1), (880, 2)):
             clock.at = 1_000_000.0 + at
@@ -321,7 +435,7 @@ class TestPrograms:
         command = tmp_path / "login"
         command.write_text(f"#!/bin/sh\nsleep 600 & echo $! > {shlex.quote(str(tmp_path / 'pid'))}; wait\n")
         command.chmod(0o755)
-        program = credentials.Program(str(command), (), {}, f"{credentials._API}v1")
+        program = kubeconfig.Program(str(command), (), {}, f"{credentials._API}v1")
         with pytest.raises(AccessDeniedError, match="gave none within"):
             credentials.from_program(program, os.environ, seconds=0.5)()
         pid = int((tmp_path / "pid").read_text())

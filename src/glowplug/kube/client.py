@@ -1,8 +1,7 @@
 """`kube/contract.py`'s Api, kept: objects as the API sends them, pages, patches, events, logs.
 
-lightkube says where the cluster is and whom to trust (`connect.py`); the questions are asked here and not by its verbs. Those
-read an answer into the fields that its models know (a newer server has more), take no label selector as people write it, no
-limit of a log and no bookmarks of a watch, and raise exceptions of HTTP, of msgspec and KeyError where an answer is none.
+Nothing is read into models: they would drop the fields of a server that is newer than they are. Where the cluster is and whom to
+trust is `connect.py`'s matter; how long a question may take and when it is asked again, `link.py`'s.
 """
 
 from __future__ import annotations

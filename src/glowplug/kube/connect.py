@@ -1,7 +1,7 @@
 """Ways to an API server: the pod's own service account, or a kubeconfig and one of its contexts.
 
-Nothing of lightkube or of its HTTP client is imported before one of these is called: that costs a fifth of a second, and most
-commands never ask a cluster. Nothing is asked of the cluster here either.
+The HTTP client is not imported before one of these is called: that costs a tenth of a second, and most commands never ask a
+cluster. Nothing is asked of the cluster here either.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import httpx2
-    from lightkube.config.models import Cluster, User
+
+    from glowplug.kube.kubeconfig import Cluster, User
 
 SECONDS: Final = 30.0
 """How long one question may take, a login program included."""
@@ -38,8 +39,6 @@ def in_cluster(*, account: Path = ACCOUNT, seconds: float = SECONDS, environ: Ma
     Raises UsageError (outside of a pod; `missing-extra`), AccessDeniedError (`no-credentials`: no token is mounted).
     """
     _check_installed()
-    from lightkube.config.models import Cluster, User
-
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise UsageError("this is no pod of a cluster: KUBERNETES_SERVICE_HOST is not set", hint="name a kubeconfig")
@@ -50,11 +49,9 @@ def in_cluster(*, account: Path = ACCOUNT, seconds: float = SECONDS, environ: Ma
             code="no-credentials",
             hint="the pod needs automountServiceAccountToken: true",
         )
-    cluster = Cluster(
-        server=f"https://{f'[{host}]' if ':' in host else host}:{port}", certificate_auth=str(account / "ca.crt")
-    )
-    user = User(token_file=str(token))
-    return _client(cluster, user, {}, {}, _namespace(account), seconds, environ)
+    server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+    cluster = kubeconfig.Cluster(server, authority_file=str(account / "ca.crt"))
+    return _client(cluster, kubeconfig.User(token_file=str(token)), _namespace(account), seconds, environ)
 
 
 def from_kubeconfig(
@@ -65,9 +62,6 @@ def from_kubeconfig(
     Raises UsageError (no file, no such context; `missing-extra`), BadInputError, AccessDeniedError (`no-credentials`).
     """
     _check_installed()
-    import msgspec
-    from lightkube import ConfigError, KubeConfig
-
     files = kubeconfig.paths(path, environ)
     if not files:
         raise UsageError(
@@ -77,20 +71,8 @@ def from_kubeconfig(
         joined = kubeconfig.read(files)
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}", hint="give --kubeconfig FILE") from error
-    name, chosen, cluster, user = kubeconfig.choose(joined, context)
-    try:
-        only: dict[str, Any] = {
-            "clusters": [{"name": "c", "cluster": cluster}],
-            "users": [{"name": "u", "user": user}],
-            "contexts": [{"name": name, "context": {"cluster": "c", "user": "u"}}],
-        }
-        single = KubeConfig.from_dict(only).get(name)
-        if single is None or single.user is None:
-            raise KeyError(name)
-    except (ConfigError, msgspec.ValidationError, KeyError, TypeError) as error:
-        raise BadInputError(f"the kubeconfig's context {name!r}: {answers.line(error)}") from error
-    namespace = kubeconfig.text(chosen.get("namespace"), "namespace") or "default"
-    return _client(single.cluster, single.user, cluster, user, namespace, seconds, environ)
+    chosen = kubeconfig.choose(joined, context)
+    return _client(chosen.cluster, chosen.user, chosen.namespace, seconds, environ)
 
 
 def found(
@@ -103,9 +85,9 @@ def found(
 
 
 def _check_installed() -> None:
-    if importlib.util.find_spec("lightkube") is None:
+    if importlib.util.find_spec("httpx2") is None:
         raise UsageError(
-            "asking Kubernetes needs lightkube, which is not installed",
+            "asking Kubernetes needs httpx2, which is not installed",
             code="missing-extra",
             hint="install glowplug with the extra `agent`",
         )
@@ -118,16 +100,7 @@ def _namespace(account: Path) -> str:
         return "default"
 
 
-def _client(
-    cluster: Cluster,
-    user: User,
-    written_cluster: Mapping[str, Any],
-    written_user: Mapping[str, Any],
-    namespace: str,
-    seconds: float,
-    environ: Mapping[str, str],
-) -> Client:
-    """`written_…`: the fields as they stand in the kubeconfig, for those that lightkube does not know."""
+def _client(cluster: Cluster, user: User, namespace: str, seconds: float, environ: Mapping[str, str]) -> Client:
     import httpx2
 
     from glowplug.kube.link import Link
@@ -137,15 +110,14 @@ def _client(
         http = httpx2.Client(
             base_url=cluster.server,
             verify=_trust(cluster, user),
-            auth=_credentials(cluster, user, written_cluster, environ),
-            headers={"User-Agent": f"glowplug/{glowplug.__version__}", **_impersonated(written_user)},
-            proxy=kubeconfig.text(written_cluster.get("proxy-url"), "proxy-url") or None,
+            auth=_credentials(cluster, user, environ),
+            headers={"User-Agent": f"glowplug/{glowplug.__version__}", **_impersonated(user)},
+            proxy=cluster.proxy or None,
             trust_env=True,
         )
     except (httpx2.InvalidURL, ValueError, ImportError) as error:
         raise BadInputError(f"the address of the cluster or of a proxy on the way: {answers.line(error)}") from error
-    name = kubeconfig.text(written_cluster.get("tls-server-name"), "tls-server-name")
-    return Client(Link(http, seconds=seconds, server_name=name), default_namespace=namespace)
+    return Client(Link(http, seconds=seconds, server_name=cluster.server_name), default_namespace=namespace)
 
 
 def _check_address(url: str) -> None:
@@ -159,18 +131,20 @@ def _check_address(url: str) -> None:
 
 
 def _trust(cluster: Cluster, user: User) -> ssl.SSLContext:
-    """What is believed of certificates, and whose certificate is shown. lightkube's own verifies where a kubeconfig says not to.
+    """What is believed of certificates, and whose certificate is shown.
 
     Python 3.13 is stricter than Kubernetes' own clients, and refuses authorities of real clusters.
     """
     import ssl
 
     try:
-        authority = _pem(cluster.certificate_auth_data).decode("ascii") or None
-        context = ssl.create_default_context(cafile=None if authority else cluster.certificate_auth, cadata=authority)
-        if user.client_cert_data or user.client_cert:
+        authority = cluster.authority.decode("ascii") or None
+        file = None if authority else cluster.authority_file or None
+        context = ssl.create_default_context(cafile=file, cadata=authority)
+        if user.certificate or user.certificate_file:
             with _files(user) as (certificate, key):
-                context.load_cert_chain(certificate, key)
+                # Without a password OpenSSL would ask the terminal for that of an encrypted key, and wait.
+                context.load_cert_chain(certificate, key, password="")
     except OSError as error:  # ssl.SSLError is one
         where = f"{error.filename}: " if getattr(error, "filename", None) else ""
         words = answers.line(error.strerror or error)
@@ -183,29 +157,22 @@ def _trust(cluster: Cluster, user: User) -> ssl.SSLContext:
     return context
 
 
-def _pem(data: str | None) -> bytes:
-    """Raises ValueError."""
-    return base64.b64decode(data or "", validate=True)
-
-
 @contextlib.contextmanager
 def _files(user: User) -> Iterator[tuple[str, str | None]]:
     """The user's certificate and key as files, which is all that OpenSSL takes; those made here are nobody else's, and go."""
     with tempfile.TemporaryDirectory(prefix="glowplug-") as directory:
         made = []
         for name, data, path in (
-            ("certificate", user.client_cert_data, user.client_cert),
-            ("key", user.client_key_data, user.client_key),
+            ("certificate", user.certificate, user.certificate_file),
+            ("key", user.key, user.key_file),
         ):
             if data:
-                (Path(directory) / name).write_bytes(_pem(data))
+                (Path(directory) / name).write_bytes(data)
             made.append(str(Path(directory) / name) if data else path)
-        yield made[0] or "", made[1] or None
+        yield made[0], made[1] or None
 
 
-def _credentials(
-    cluster: Cluster, user: User, written_cluster: Mapping[str, Any], environ: Mapping[str, str]
-) -> httpx2.Auth | None:
+def _credentials(cluster: Cluster, user: User, environ: Mapping[str, str]) -> httpx2.Auth | None:
     """In kubectl's order: a token's file, a token, a name and a password, a program; client certificates are a matter of TLS."""
     import httpx2
 
@@ -216,24 +183,12 @@ def _credentials(
     if user.token:
         token = credentials.Token(user.token)
         return credentials.Bearer(lambda: token)
-    if user.username and user.password:
-        return httpx2.BasicAuth(user.username, user.password)
-    if user.exec:
-        told = {"server": cluster.server}
-        if cluster.certificate_auth_data:
-            told["certificate-authority-data"] = cluster.certificate_auth_data
-        if written_cluster.get("tls-server-name"):
-            told["tls-server-name"] = str(written_cluster["tls-server-name"])
-        program = credentials.Program(
-            command=user.exec.command,
-            arguments=tuple(user.exec.args or ()),
-            variables={one.name: one.value for one in user.exec.env or ()},
-            api_version=user.exec.apiVersion,
-            hint=answers.line(user.exec.installHint or ""),
-            cluster=told,
-        )
-        return credentials.Bearer(credentials.from_program(program, environ))
-    if user.auth_provider:
+    if user.name and user.password:
+        return httpx2.BasicAuth(user.name, user.password)
+    if user.program:
+        told = _told(cluster) if user.program.wants_cluster else {}
+        return credentials.Bearer(credentials.from_program(user.program, environ, told))
+    if user.outdated:
         raise AccessDeniedError(
             "no credentials for Kubernetes: the kubeconfig's auth-provider is of a kind that Kubernetes gave up",
             code="no-credentials",
@@ -242,13 +197,25 @@ def _credentials(
     return None
 
 
-def _impersonated(user: Mapping[str, Any]) -> dict[str, str]:
-    """The headers of `as` and `as-groups`: to leave them out would be to act with other rights than the file says."""
-    who = kubeconfig.text(user.get("as"), "as")
-    groups = [kubeconfig.text(one, "as-groups") for one in user.get("as-groups") or ()]
-    others = sorted(name for name in user if name.startswith("as-") and name != "as-groups" and user[name])
-    if others or len(groups) > 1 or (groups and not who):
-        raise BadInputError(
-            f"the kubeconfig impersonates by {', '.join(others) or 'several groups, or a group alone'}, which is not supported"
-        )
-    return {**({"Impersonate-User": who} if who else {}), **({"Impersonate-Group": groups[0]} if groups else {})}
+def _told(cluster: Cluster) -> dict[str, Any]:
+    """What a login program is told of the cluster, in the fields of an ExecCredential."""
+    authority = cluster.authority
+    if cluster.authority_file and not authority:
+        try:
+            authority = Path(cluster.authority_file).read_bytes()
+        except OSError as error:
+            raise BadInputError(f"the cluster's authority: {error.filename}: {error.strerror}") from error
+    told = {
+        "server": cluster.server,
+        "tls-server-name": cluster.server_name,
+        "insecure-skip-tls-verify": cluster.insecure,
+        "certificate-authority-data": base64.b64encode(authority).decode(),
+        "proxy-url": cluster.proxy,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _impersonated(user: User) -> dict[str, str]:
+    """The headers by which one acts as another."""
+    headers = {"Impersonate-User": user.acts_as, "Impersonate-Group": user.acts_in}
+    return {name: value for name, value in headers.items() if value}

@@ -1,13 +1,14 @@
 """Who asks: a token from a kubeconfig, from a file that kubelet renews, or from a program such as `aws eks get-token`.
 
-lightkube reads a token's file once and again only after a refusal, which EKS counts as a stale token; and its programs know neither
-`client.authentication.k8s.io/v1`, nor an end of waiting, nor that a token expires. Hence these two are here.
+A token's file is read again before the server refuses the old token, since EKS counts that as a stale token; a program is asked
+again before its token expires, and is not waited for without an end.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -21,13 +22,16 @@ from glowplug.core.errors import AccessDeniedError
 from glowplug.kube import answers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping
     from pathlib import Path
+
+    from glowplug.kube.kubeconfig import Program
 
 FRESH_SECONDS: Final = 60.0
 """A token's file is read again after this; kubelet renews it long before the token ends."""
 PROGRAM_SECONDS: Final = 25.0
 _EARLY_SECONDS: Final = 30.0
+_SENDABLE: Final = re.compile(r"[\x21-\x7e]+\Z")
 _API: Final = "client.authentication.k8s.io/"
 
 
@@ -40,7 +44,10 @@ class Token:
 
 
 class Bearer(httpx2.Auth):
-    """Sends a token that `get` renews: when it is too old, and once after a refusal."""
+    """Sends a token that `get` renews: when it is too old, and once after a refusal.
+
+    What no header can hold is refused here: the HTTP client's own error would show the token.
+    """
 
     def __init__(self, get: Callable[[], Token], clock: Clock = SYSTEM) -> None:
         self._get = get
@@ -64,7 +71,10 @@ class Bearer(httpx2.Auth):
         with self._lock:
             known = self._token
             if known is None or known is refused or known.until <= self._clock.now():
-                known = self._token = self._get()
+                known = self._get()
+                if not _SENDABLE.match(known.text):
+                    raise _none("the token has characters that no token has")
+                self._token = known
             return known
 
 
@@ -83,26 +93,22 @@ def from_file(path: Path, clock: Clock = SYSTEM) -> Callable[[], Token]:
     return get
 
 
-@dataclass(frozen=True)
-class Program:
-    """`users[].user.exec` of a kubeconfig."""
+def from_program(
+    program: Program,
+    environ: Mapping[str, str],
+    cluster: Mapping[str, Any] | None = None,
+    *,
+    seconds: float = PROGRAM_SECONDS,
+) -> Callable[[], Token]:
+    """Runs a program that prints an ExecCredential. The runner raises AccessDeniedError (`no-credentials`).
 
-    command: str
-    arguments: Sequence[str]
-    variables: Mapping[str, str]
-    api_version: str
-    hint: str = ""
-    cluster: Mapping[str, Any] = field(default_factory=dict)
-    """What the program is told of the cluster, where the kubeconfig asks for it (`provideClusterInfo`)."""
-
-
-def from_program(program: Program, environ: Mapping[str, str], seconds: float = PROGRAM_SECONDS) -> Callable[[], Token]:
-    """Runs a program that prints an ExecCredential. The runner raises AccessDeniedError (`no-credentials`)."""
+    `cluster`: what the program is told of it, where the kubeconfig asks for that.
+    """
     if not program.api_version.startswith(_API):
         raise _none(f"{program.command}: {program.api_version or 'no apiVersion'} is no version of ExecCredential")
     spec: dict[str, Any] = {"interactive": False}
-    if program.cluster:
-        spec["cluster"] = dict(program.cluster)
+    if cluster:
+        spec["cluster"] = dict(cluster)
     info = {"apiVersion": program.api_version, "kind": "ExecCredential", "spec": spec}
     env = {**environ, **program.variables, "KUBERNETES_EXEC_INFO": json.dumps(info)}
     return lambda: _token(_output([program.command, *program.arguments], env, program.hint, seconds), program.command)

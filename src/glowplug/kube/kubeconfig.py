@@ -1,15 +1,17 @@
 """A kubeconfig as kubectl reads it.
 
-Several files are one, of two entries of one name the first counts, and paths are relative to their file. lightkube reads one
-file, resolves its paths later and against that file alone, and drops the fields that it does not know; here files are joined
-and their paths made absolute before lightkube sees them, and what it would drop is kept beside.
+Several files are one, of two entries of one name the first counts, and paths are relative to their file: they are made absolute
+before the files are joined. Only the chosen context is looked at closely, since other people's entries may well be broken. A field
+that is of another type than Kubernetes says is refused and not passed over, since it may be the one that keeps a connection safe.
 """
 
 from __future__ import annotations
 
+import base64
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import yaml
 
@@ -19,6 +21,7 @@ from glowplug.kube import answers
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_T = TypeVar("_T")
 DEFAULT: Final = "~/.kube/config"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _LARGEST: Final = 8 << 20
@@ -28,6 +31,62 @@ _PATHS: Final = {
     "user": ("client-certificate", "client-key", "tokenFile"),
     "context": (),
 }
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where a cluster is, and by what it is known. Of data (PEM) and a file the data counts, which is how kubectl resolves it."""
+
+    server: str
+    authority: bytes = b""
+    authority_file: str = ""
+    insecure: bool = False
+    server_name: str = ""
+    """The name in the server's certificate, where it is not that of its address."""
+    proxy: str = ""
+
+
+@dataclass(frozen=True)
+class Program:
+    """`users[].user.exec`: a program that prints a token."""
+
+    command: str
+    arguments: Sequence[str]
+    variables: Mapping[str, str]
+    api_version: str
+    hint: str = ""
+    wants_cluster: bool = False
+    """Whether it is told what the kubeconfig says of the cluster (`provideClusterInfo`)."""
+
+
+@dataclass(frozen=True)
+class User:
+    """Who asks; nobody in particular where all is empty. Of data (PEM) and a file the data counts. No text shows a secret."""
+
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    name: str = ""
+    password: str = field(default="", repr=False)
+    certificate: bytes = b""
+    certificate_file: str = ""
+    key: bytes = field(default=b"", repr=False)
+    key_file: str = ""
+    program: Program | None = None
+    outdated: bool = False
+    """An `auth-provider`, which Kubernetes gave up."""
+    acts_as: str = ""
+    acts_in: str = ""
+    """A group. To leave these two out would be to act with other rights than the file says."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """One context, with all that it names."""
+
+    name: str
+    namespace: str
+    cluster: Cluster
+    user: User
 
 
 def paths(named: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -57,11 +116,9 @@ def read(files: Sequence[Path]) -> dict[str, Any]:
     return joined
 
 
-def choose(
-    config: Mapping[str, Any], context: str
-) -> tuple[str, Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
-    """The context's name, itself, its cluster and its user. Raises UsageError for one that is not there."""
-    name = context or config.get("current-context", "")
+def choose(config: Mapping[str, Any], named: str) -> Context:
+    """The context of this name ("": the current one). Raises UsageError for one that is not there, BadInputError."""
+    name = named or config.get("current-context", "")
     known = [str(item["name"]) for item in config["contexts"]]
     if not name:
         raise UsageError(
@@ -76,7 +133,11 @@ def choose(
     user = _named(config["users"], str(chosen.get("user", "")), "user") if chosen.get("user") else {}
     if user is None:
         raise UsageError(f"context {name!r} names user {chosen.get('user')!r}, whom the kubeconfig lacks")
-    return name, chosen, cluster, user
+    where = f"the kubeconfig's context {name!r}: "
+    namespace = _Fields(chosen, where).text("namespace") or "default"
+    return Context(
+        name, namespace, _cluster(_Fields(cluster, f"{where}cluster.")), _user(_Fields(user, f"{where}user."))
+    )
 
 
 def _named(items: Sequence[Mapping[str, Any]], name: str, inner: str) -> Mapping[str, Any] | None:
@@ -127,10 +188,109 @@ def _absolute(value: Mapping[str, Any], inner: str, file: Path) -> dict[str, Any
     return made
 
 
-def text(value: object, what: str) -> str:
-    """A field that must be a text, "" where it is not there. Raises BadInputError."""
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise BadInputError(f"the kubeconfig's {what}: a text expected, not {answers.line(type(value).__name__)}")
-    return value
+def _cluster(fields: _Fields) -> Cluster:
+    server = fields.text("server")
+    if not server:
+        raise fields.wrong("server", "the address of the cluster is not there")
+    return Cluster(
+        server=server,
+        authority=fields.data("certificate-authority-data"),
+        authority_file=fields.text("certificate-authority"),
+        insecure=fields.truth("insecure-skip-tls-verify"),
+        server_name=fields.text("tls-server-name"),
+        proxy=fields.text("proxy-url"),
+    )
+
+
+def _user(fields: _Fields) -> User:
+    acts_as, acts_in = _acting(fields)
+    program = fields.inner("exec")
+    return User(
+        token=fields.text("token"),
+        token_file=fields.text("tokenFile"),
+        name=fields.text("username"),
+        password=fields.text("password"),
+        certificate=fields.data("client-certificate-data"),
+        certificate_file=fields.text("client-certificate"),
+        key=fields.data("client-key-data"),
+        key_file=fields.text("client-key"),
+        program=None if program is None else _program(program),
+        outdated=fields.inner("auth-provider") is not None,
+        acts_as=acts_as,
+        acts_in=acts_in,
+    )
+
+
+def _program(fields: _Fields) -> Program:
+    command = fields.text("command")
+    if not command:
+        raise fields.wrong("command", "the program's name is not there")
+    return Program(
+        command=command,
+        arguments=fields.texts("args"),
+        variables={one.text("name"): one.text("value") for one in fields.inners("env")},
+        api_version=fields.text("apiVersion"),
+        hint=answers.line(fields.text("installHint")),
+        wants_cluster=fields.truth("provideClusterInfo"),
+    )
+
+
+def _acting(fields: _Fields) -> tuple[str, str]:
+    """Whom `as` names, and a group."""
+    who, groups = fields.text("as"), fields.texts("as-groups")
+    others = [name for name in fields.names() if name.startswith("as-") and name != "as-groups"]
+    if others or len(groups) > 1 or (groups and not who):
+        told = ", ".join(others) or "several groups, or a group alone"
+        raise BadInputError(f"the kubeconfig impersonates by {told}, which is not supported")
+    return who, groups[0] if groups else ""
+
+
+class _Fields:
+    """A mapping of a kubeconfig, by the types that Kubernetes gives its fields; null is a field that is not there.
+
+    Raises BadInputError, which names the field and shows nothing of its value: that may be a secret.
+    """
+
+    def __init__(self, fields: Mapping[Any, Any], where: str) -> None:
+        self._fields = fields
+        self._where = where
+
+    def wrong(self, name: str, words: str) -> BadInputError:
+        """What is wrong with a field."""
+        return BadInputError(f"{self._where}{name}: {words}")
+
+    def names(self) -> list[str]:
+        """The fields that say something."""
+        return sorted(name for name, value in self._fields.items() if isinstance(name, str) and value)
+
+    def text(self, name: str) -> str:
+        return self._of(name, str, "a text") or ""
+
+    def truth(self, name: str) -> bool:
+        return self._of(name, bool, "true or false") or False
+
+    def data(self, name: str) -> bytes:
+        """Base64, over several lines too, as YAML's block texts bring it."""
+        try:
+            return base64.b64decode(self.text(name).replace("\r", "").replace("\n", ""), validate=True)
+        except ValueError:
+            raise self.wrong(name, "base64 expected") from None
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        listed = self._of(name, list, "a list") or []
+        return tuple(_Fields({name: one}, self._where).text(name) for one in listed)
+
+    def inner(self, name: str) -> _Fields | None:
+        value = self._of(name, dict, "a mapping")
+        return None if value is None else _Fields(value, f"{self._where}{name}.")
+
+    def inners(self, name: str) -> list[_Fields]:
+        listed = self._of(name, list, "a list") or []
+        found = [_Fields({name: one}, self._where).inner(name) for one in listed]
+        return [one for one in found if one is not None]
+
+    def _of(self, name: str, kind: type[_T], expected: str) -> _T | None:
+        value = self._fields.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise self.wrong(name, f"{expected} expected, not {answers.line(type(value).__name__)}")
+        return value

@@ -1,7 +1,8 @@
 """HTTP to one API server: a question, a deadline, and JSON or an error of `core/errors.py`.
 
-The HTTP client is httpx2, which is part of lightkube's public interface. Its timeouts are per read and know nothing of name
-resolution or of a login helper that hangs, so each question is asked in a thread of its own and waited for until the deadline.
+The HTTP client is httpx2. Its timeouts are per read and know nothing of name resolution or of a login helper that hangs, so each
+question is asked in a thread of its own and waited for until the deadline. The thread ends soon after it: an answer that trickles
+is not read on for nobody.
 
 Asked again within the deadline is what cannot have had an effect: a question whose connection broke (an idle one may have been
 closed by a load balancer in the same moment), and anything that the server did not look at (429, or no connection at all).
@@ -56,6 +57,8 @@ class Link:
     def ask(self, question: Question) -> dict[str, Any]:
         """The JSON object that answers. Raises as `kube/contract.py` says, and answers.ExpiredError."""
         text = self.read(question, most_bytes=_MOST_ANSWER)
+        if len(text) == _MOST_ANSWER:
+            raise UnavailableError(f"the Kubernetes API answers with too much ({question.asked})")
         try:
             said = json.loads(text)
         except (ValueError, RecursionError):
@@ -73,7 +76,9 @@ class Link:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return bounded.call(
-                    lambda: self._once(question, most_bytes), deadline, f"asking the Kubernetes API ({question.asked})"
+                    lambda: self._once(question, most_bytes, deadline),
+                    deadline,
+                    f"asking the Kubernetes API ({question.asked})",
                 )
             except UnavailableError as error:
                 wait = max(error.retry_after or 0.0, _FIRST_WAIT * 2.0**attempt)
@@ -90,9 +95,9 @@ class Link:
         with self._answer(question, timeout) as response:
             yield Stream(response, question.asked)
 
-    def _once(self, question: Question, most_bytes: int) -> bytes:
+    def _once(self, question: Question, most_bytes: int, deadline: Deadline) -> bytes:
         with self._answer(question, httpx2.Timeout(self._seconds)) as response:
-            return _bytes(response, most_bytes)
+            return _bytes(response, most_bytes, deadline)
 
     @contextlib.contextmanager
     def _answer(self, question: Question, timeout: httpx2.Timeout) -> Iterator[httpx2.Response]:
@@ -109,7 +114,7 @@ class Link:
             response = self._http.send(request, stream=True)
             try:
                 if not 200 <= response.status_code < 300:
-                    said = _bytes(response, _MOST_REFUSAL)
+                    said = _bytes(response, _MOST_REFUSAL, Deadline.after(self._seconds, self._clock))
                     raise answers.refusal(response.status_code, said, response.headers, question.asked)
                 yield response
             finally:
@@ -175,9 +180,10 @@ def _unreachable(error: httpx2.ConnectError, asked: str) -> GlowplugError:
     return _UnheardError(f"the Kubernetes API cannot be reached ({asked}): {words}")
 
 
-def _bytes(response: httpx2.Response, most: int) -> bytes:
+def _bytes(response: httpx2.Response, most: int, deadline: Deadline) -> bytes:
     found = bytearray()
     for piece in response.iter_bytes():
+        deadline.check("reading the Kubernetes API's answer")
         found += piece
         if len(found) >= most:
             break

@@ -1,4 +1,8 @@
-"""What is asked of an API server, as data."""
+"""What is asked of an API server, as data: so it can be sent again, and each message says in the same words what it was.
+
+Names come from manifests, command lines and the server itself; none gets into a path unless an object can be called so, since
+`../secrets` would ask for something else with the same rights.
+"""
 
 from __future__ import annotations
 

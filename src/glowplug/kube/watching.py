@@ -156,6 +156,7 @@ class _Watch:
     def _listed(self) -> Iterator[Change]:
         query = {**self.what.query, **({"resourceVersion": self.listed_from} if self.listed_from else {})}
         listed = ""
+        yield Change(Seen.LISTING, {})
         for items, version in pages(self.link, f"list {self.what.asked}", self.what.path, query, self.page):
             yield from (Change(Seen.HERE, item) for item in items)
             listed = version
@@ -219,6 +220,8 @@ class _Reader:
         try:
             with self._link.stream(self._question, idle_seconds=self._idle) as stream:
                 self._stream = stream
+                if self._ended.is_set():  # before there was a stream that `end` could cut
+                    return
                 for line in stream.lines():
                     self._offer(line)
                     if self._ended.is_set():
