@@ -156,7 +156,6 @@ class _Watch:
     def _listed(self) -> Iterator[Change]:
         query = {**self.what.query, **({"resourceVersion": self.listed_from} if self.listed_from else {})}
         listed = ""
-        yield Change(Seen.LISTING, {})
         for items, version in pages(self.link, f"list {self.what.asked}", self.what.path, query, self.page):
             yield from (Change(Seen.HERE, item) for item in items)
             listed = version
