@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from glowplug.agent import bounding, metrics
 from glowplug.agent.metrics import METRICS, Kind, Metric, Metrics
+from glowplug.launch import reasons
 
 _UNITS = ("seconds", "bytes")
 
@@ -74,6 +75,9 @@ class TestBounding:
             ("", "none"),
             ("whatever I like 12345", "other"),
             ("claim:whatever I like", "claim:other"),
+            ("claim:disabled", "claim:disabled"),
+            ("claim:guards", "claim:guards"),
+            ("node_not_ready", "node_not_ready"),
         ],
     )
     def test_keeps_known_words_without_their_details(self, reason: str, word: str) -> None:
@@ -85,9 +89,9 @@ class TestBounding:
 
     @given(st.text(max_size=50), st.text(max_size=50))
     def test_makes_no_word_of_its_own(self, name: str, detail: str) -> None:
-        known = bounding._REASONS | {"other", "none"}
+        known = bounding.REASONS | {"other", "none"}
         word = bounding.word(f"{name}:{detail}")
-        assert word in known or word.removeprefix("claim:") in bounding.FIELDS | {"other"}
+        assert word in known or word.removeprefix("claim:") in bounding.FIELDS | reasons.CLAIMS | {"other"}
         assert set(bounding.fields(f"key:{name},{detail}")) <= bounding.FIELDS | {"other"}
 
     @given(st.floats(allow_nan=False) | st.none())

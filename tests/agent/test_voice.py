@@ -6,6 +6,7 @@ import inspect
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from glowplug.agent import describe
+from glowplug.agent import describe, voice
 from glowplug.agent.metrics import METRICS
 from glowplug.agent.pods import Pod
 from glowplug.agent.settings import Settings
@@ -33,6 +34,7 @@ from glowplug.core.documents.start import (
     Verdict,
 )
 from glowplug.core.errors import AccessDeniedError, UnavailableError
+from glowplug.launch import reasons
 
 POD = Pod("uid-1", "team-a", "vllm-0", "vllm", "team-a", {})
 DIGEST = "0123456789abcdef" * 4
@@ -127,6 +129,26 @@ class TestAStart:
         assert numbers["glowplug_restore_misses_total domain=team-a reason=key"] == 1
         assert numbers["glowplug_restore_miss_fields_total domain=team-a field=tp"] == 1
         assert numbers["glowplug_restore_miss_fields_total domain=team-a field=args"] == 1
+
+    @pytest.mark.parametrize(
+        "restore",
+        [
+            RestoreResult(RestoreOutcome.SKIPPED, "already_present", parts=(DIGEST,)),
+            RestoreResult(RestoreOutcome.RESTORED, parts=(DIGEST,)),
+        ],
+        ids=["of a container that was started again", "of one that says it otherwise"],
+    )
+    def test_that_hit_on_what_was_there_already_is_no_miss(self, spoken: Spoken, restore: RestoreResult) -> None:
+        spoken.voice.started(POD, start(restore=restore))
+        ((reason, message),) = spoken.said()
+        assert reason == "CompileCacheHit"
+        assert message.startswith("what was restored before is still there; ")
+        assert not [name for name in spoken.numbers() if "misses" in name]
+
+    @pytest.mark.parametrize("reason", sorted(reasons.RESTORE - {"already_present"}))
+    def test_that_was_given_nothing_is_a_miss_with_its_reason(self, spoken: Spoken, reason: str) -> None:
+        spoken.voice.started(POD, start(Compile.MISS, restore=RestoreResult(RestoreOutcome.NONE, reason)))
+        assert spoken.numbers()[f"glowplug_restore_misses_total domain=team-a reason={reason}"] == 1
 
     @pytest.mark.parametrize("compile", list(Compile))
     def test_of_every_verdict_has_an_event_of_its_own(self, spoken: Spoken, compile: Compile) -> None:  # noqa: A002
@@ -228,6 +250,17 @@ def test_the_node_s_own_events_are_about_the_node(spoken: Spoken) -> None:
     assert {event["involvedObject"]["name"] for event in spoken.events} == {"node-1"}
 
 
+def test_an_agent_that_is_started_again_says_what_it_said_by_the_same_names() -> None:
+    """So that the server has it already. What happens anew is said anew."""
+    one, other = Spoken(), Spoken()
+    for seconds, spoken in enumerate((one, other)):
+        spoken.voice.started(POD, start())
+        spoken.voice.nvme(backed=False, where="/mnt is ext4 on the boot volume")
+        spoken.voice.prewarmed("team-a", 3 + seconds, 1, 8.0 + seconds)
+    assert [event["metadata"]["name"] for event in one.events] == [event["metadata"]["name"] for event in other.events]
+    assert len(one.events) == 3
+
+
 def test_failures_are_counted_by_what_and_code(spoken: Spoken) -> None:
     spoken.voice.failed("list", AccessDeniedError("no"))
     spoken.voice.failed("fetch", UnavailableError("slow", code="timeout"))
@@ -238,6 +271,14 @@ def test_failures_are_counted_by_what_and_code(spoken: Spoken) -> None:
         numbers[f"glowplug_failures_total code={code} what={what}"]
         for what, code in (("list", "access_denied"), ("fetch", "timeout"), ("disk", "disk"), ("other", "internal"))
     ] == [1] * 4
+
+
+def test_what_may_fail_is_what_does() -> None:
+    """A word that is not known is "other" to whoever counts; one that nobody says is of no use."""
+    sources = "\n".join(path.read_text() for path in Path(voice.__file__).parent.glob("*.py"))
+    calls = re.findall(r"\bfailed\((.*), \w", sources)
+    said = {word for call in calls for word in re.findall(r'"([a-z]+)"', call)}
+    assert said == voice._WHAT
 
 
 def test_no_secret_comes_through(spoken: Spoken) -> None:

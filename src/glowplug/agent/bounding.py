@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from glowplug.core.documents.fingerprint import GUARDS
 from glowplug.core.errors import CODES
+from glowplug.launch import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,64 +39,8 @@ FIELDS: Final = frozenset(
 ) | frozenset(GUARDS)
 """Fields by which keys differ. Of arguments and variables the names are left out here: events and log lines have them."""
 
-_REASONS: Final = (
-    frozenset(code.replace("-", "_") for code in CODES)
-    | FIELDS
-    | frozenset(
-        [
-            "key",
-            "guard",
-            "claim",
-            "unknown",
-            "no_keys",
-            "no_parts",
-            "key_blocked",
-            "blocked",
-            "quarantined",
-            "deadline",
-            "store_unavailable",
-            "restore_off",
-            "publish_off",
-            "min_version",
-            "newer_format",
-            "compile_disabled",
-            "cache_root_unwritable",
-            "unsafe_cache_root",
-            "verdict_unknown",
-            "rejected",
-            "rejection_recorded",
-            "secret_found",
-            "incomplete",
-            "disk",
-            "no_store",
-            "no_outbox",
-            "no_publish",
-            "no_client",
-            "no_agent",
-            "engine_not_supported",
-            "command_unreadable",
-            "command_opaque",
-            "not_ready",
-            "outbox",
-            "observe",
-            "read_only",
-            "publisher",
-            "pod_unknown",
-            "no_domain",
-            "damaged",
-            "too_large",
-            "too_many",
-            "too_old",
-            "allowlist",
-            "entry_missing",
-            "space",
-            "unused",
-            "crashed",
-            "gone",
-            "orphan",
-        ]
-    )
-)
+REASONS: Final = frozenset(code.replace("-", "_") for code in CODES) | reasons.ALL
+"""Reasons without their details."""
 _MOST: Final = 7 * 86_400.0
 
 
@@ -104,9 +49,13 @@ def word(reason: str) -> str:
     name, _, detail = reason.partition(":")
     if not name:
         return NONE
-    if name not in _REASONS:
+    if name not in REASONS:
         return OTHER
-    return f"claim:{field(detail)}" if name == "claim" and detail else name
+    return f"claim:{_claim(detail)}" if name == "claim" and detail else name
+
+
+def _claim(detail: str) -> str:
+    return detail if detail in reasons.CLAIMS else field(detail)
 
 
 def fields(reason: str) -> tuple[str, ...]:

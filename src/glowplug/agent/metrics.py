@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core.errors import UsageError
+from glowplug.nodestore.layout import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +75,8 @@ RESTORE_SECONDS: Final = Metric(
     Kind.HISTOGRAM,
     "How long pods waited before their engines started: for the agent, and for the copy.",
     ("domain", "restore"),
-    "15 s is where pods stop to wait for an agent: a node that is not ready with its prewarm by then, or has no agent.",
+    f"{WAIT_SECONDS} s is where pods stop to wait for an agent: a node that is not ready with its prewarm by then, or has no "
+    "agent.",
     _SHORT,
 )
 READY_SECONDS: Final = Metric(
@@ -161,9 +163,15 @@ PREWARM_SECONDS: Final = Metric(
     Kind.GAUGE,
     "Seconds that the first fetch of a domain took, after which pods wait for nothing.",
     ("domain",),
-    "Above 15 s first pods start cold. Fewer or smaller keys, a gateway endpoint for S3, or shared mode's startup taint help.",
+    f"Above {WAIT_SECONDS} s first pods start cold. Fewer or smaller keys, a gateway endpoint for S3, or shared mode's startup "
+    "taint help.",
 )
-PREWARMED_KEYS: Final = Metric("glowplug_prewarmed_keys", Kind.GAUGE, "Keys that the first fetch brought.", ("domain",))
+PREWARMED_KEYS: Final = Metric(
+    "glowplug_prewarmed_keys",
+    Kind.GAUGE,
+    "Keys of a domain that were on the node when its first fetch was done.",
+    ("domain",),
+)
 STORE_BYTES: Final = Metric(
     "glowplug_node_store_bytes", Kind.GAUGE, "Bytes of the node store on the disk.", (), "Compare with `--max-bytes`."
 )
@@ -250,9 +258,6 @@ METRICS: Final = (
 
 class Metrics:
     """The numbers of one agent. May be used from several threads. Raises UsageError (`missing-extra`)."""
-
-    content_type = "text/plain; version=0.0.4; charset=utf-8"
-    """Of what `render` returns."""
 
     def __init__(self) -> None:
         try:

@@ -47,7 +47,7 @@ class Telling(Protocol):
         ...
 
     def prewarmed(self, domain: str, keys: int, size: int, seconds: float) -> None:
-        """The first fetch of a domain is done, so that its pods wait for nothing more."""
+        """The first fetch of a domain is done, so that its pods wait for nothing more; `keys` of it are on the node then."""
         ...
 
     def held(self, size: int, keys: int, inodes: int) -> None:

@@ -42,35 +42,8 @@ _REASONS: Final = {
     Compile.DISABLED: events.DISABLED,
     Compile.UNKNOWN: events.UNKNOWN,
 }
-_WHAT: Final = frozenset(
-    [
-        "list",
-        "fetch",
-        "publish",
-        "api",
-        "taint",
-        "event",
-        "outbox",
-        "node",
-        "pod",
-        "namespace",
-        "store",
-        "program",
-        "disk",
-        "credentials",
-        "housekeeping",
-        "prewarm",
-        "collect",
-        "watch",
-        "health",
-        "annotate",
-        "shared",
-        "restore",
-        "loop",
-        "control",
-    ]
-)
-_TAINT: Final = frozenset(("removed", "absent", "put_back", "failed", "unregistered", "kept"))
+_WHAT: Final = frozenset(["annotate", "api", "disk", "event", "fetch", "list", "outbox", "program", "shared", "taint"])
+_TAINT: Final = frozenset(("removed", "absent", "put_back", "failed", "unregistered"))
 _MEANT: Final = frozenset(("observe", "read_only", "no_store", "publish_off"))
 """Why nothing is published that somebody wanted so: no event says it at each start."""
 _MOST_BYTES: Final = 1 << 50
@@ -198,7 +171,7 @@ class Voice:
         self._log.write("prewarm", domain=domain, keys=keys, bytes=size, seconds=seconds)
         held = f"{keys} key{'' if keys == 1 else 's'}, {units.format_size(size)}"
         text = f"domain {domain}: {held}, after {units.format_seconds(seconds)}"
-        self._about_node(events.PREWARMED, text, f"{domain} {self._clock.now():.0f}")
+        self._about_node(events.PREWARMED, text, domain)
 
     def held(self, size: int, keys: int, inodes: int) -> None:
         """What the node store is now."""
@@ -249,7 +222,7 @@ class Voice:
         self.metrics.add(metrics.STARTS, domain=where, verdict=said, restore=outcome)
         if restore.outcome is RestoreOutcome.RESTORED:
             self.metrics.add(metrics.RESTORED_BYTES, min(restore.bytes, _MOST_BYTES), domain=where)
-        else:
+        elif not _was_there(start):
             self.metrics.add(metrics.MISSES, domain=where, reason=bounding.word(restore.reason))
             for name in bounding.fields(restore.reason):
                 self.metrics.add(metrics.MISS_FIELDS, domain=where, field=name)
@@ -288,13 +261,23 @@ class Voice:
             return True
 
 
+def _was_there(start: Start) -> bool:
+    """Whether there was nothing to restore, since all of it lies in the cache root already: a container that was started again."""
+    restore = start.restore
+    if restore.outcome is RestoreOutcome.RESTORED:
+        return restore.bytes <= 0
+    return restore.outcome is RestoreOutcome.SKIPPED and restore.reason == "already_present"
+
+
 def _sentence(start: Start) -> str:
     """A start in one sentence: what happened, how long it took, and why."""
     verdict, restore = start.verdict, start.restore
     said: list[str] = []
-    if restore.outcome is RestoreOutcome.RESTORED:
+    if restore.outcome is RestoreOutcome.RESTORED and restore.bytes > 0:
         size, seconds = units.format_size(max(restore.bytes, 0)), _seconds(restore.seconds)
-        said.append(f"restored {size} in {seconds}" if restore.bytes > 0 else "what was restored before is still there")
+        said.append(f"restored {size} in {seconds}")
+    elif _was_there(start):
+        said.append("what was restored before is still there")
     elif restore.reason:
         said.append(f"nothing restored: {explained(restore.reason)}")
     if restore.aside:

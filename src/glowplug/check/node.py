@@ -248,7 +248,7 @@ def _store(seen: Seen) -> Iterator[Check]:
                 f"store:{one.name}", "pass", f"domain {one.name!r} is ready, with {one.keys} keys", "", evidence
             )
         else:
-            said = f"domain {one.name!r} is not ready: its pods wait for the agent, 15 s at most"
+            said = f"domain {one.name!r} is not ready: its pods wait for the agent, {layout.WAIT_SECONDS} s at most"
             yield Check(
                 f"store:{one.name}", "warn", said, "kubectl -n glowplug-system logs ds/glowplug-agent", evidence
             )

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Callable
 from glowplug.engines.adapter import Reach
 from glowplug.launch import attempts, means
 from glowplug.launch.prepare import STALE_SECONDS, Prepared, prepare
+from glowplug.nodestore.layout import WAIT_SECONDS
 from glowplug.nodestore.read import NodeStore
-from glowplug.nodestore.restore import WAIT_SECONDS, restore
+from glowplug.nodestore.restore import restore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

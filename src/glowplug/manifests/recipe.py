@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.manifests.writing import noted
+from glowplug.nodestore.layout import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +56,6 @@ PROBED: Final = 42
 _FOUND: Final = f"[ -r {{program}} ] && {{{{ {_RUN} --probe >/dev/null 2>&1; [ $? = {PROBED} ]; }}}}"
 # On a node that has just joined, the agent and the first pod start in the same second. As long as a pod waits for artifacts at
 # most; the launcher counts this against its own patience. Without `sleep` there is no waiting.
-WAIT_SECONDS: Final = 15
 _SECONDS: Final = " ".join(map(str, range(1, WAIT_SECONDS + 1)))
 _AWAITED: Final = f"for n in {_SECONDS}; do [ -r {{program}} ] || sleep 1 2>/dev/null || break; done"
 

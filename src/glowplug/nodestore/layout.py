@@ -30,6 +30,9 @@ JSON: Final = ".json"
 GONE: Final = ".gone-"
 """Before a directory is removed it gets a name with this prefix, so that nobody finds half of it."""
 
+WAIT_SECONDS: Final = 15
+"""So long a start waits for its node's agent, for the client and for artifacts together."""
+
 _DOMAIN: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?\Z")
 _POD_UID: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,62})\Z")
 _START_ID: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_]{0,62})\Z")

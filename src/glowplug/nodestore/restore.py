@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from glowplug.nodestore.read import Held, HeldPart, NodeStore, Offer
     from glowplug.tree.model import File, Limits
 
-WAIT_SECONDS: Final = 15.0
 _POLL_SECONDS: Final = 0.05
 _NEAREST_READ: Final = 64
 _LOOKS: Final = 2
@@ -60,7 +59,7 @@ def restore(
     cache_root: Path,
     *,
     deadline: Deadline,
-    wait_seconds: float = WAIT_SECONDS,
+    wait_seconds: float = layout.WAIT_SECONDS,
     skip_parts: frozenset[str] = frozenset(),
     limits: Limits = DEFAULT_LIMITS,
     allowed: Optional[Callable[[str], bool]] = None,
