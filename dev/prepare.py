@@ -3,7 +3,8 @@
 `make test` installs system packages only as root in CI or where GLOWPLUG_TEST_REQUIRE asks for parts; elsewhere it goes on
 without what is lacking, and says so (its tests skip). `make demo`, `make bench` and `make engine` are nothing without an
 engine: as root they install what it needs, otherwise they stop with the command to type. `make kube` and `make cluster` likewise;
-no package brings the Go that they need.
+no package brings the Go that they need. For a part that this machine itself does not allow nothing is installed or built, and
+`make test` goes on without it even where it is required: its tests skip, with the reason.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dev import system
+from lab.cluster import ability
 
 
 @dataclass(frozen=True)
@@ -46,22 +48,36 @@ def build_part(part: str) -> int:
     return subprocess.run([sys.executable, "-m", *BUILT[part]], stdin=subprocess.DEVNULL, check=False).returncode
 
 
+def impossible(part: str) -> str:
+    """Why nothing could bring the part to this machine; "" when something could."""
+    return ability.missing() if part == "cluster" else ""
+
+
 def prepare(
-    target: Target, environ: Mapping[str, str], *, root: bool, build: Callable[[str], int] = build_part
+    target: Target,
+    environ: Mapping[str, str],
+    *,
+    root: bool,
+    build: Callable[[str], int] = build_part,
+    never: Callable[[str], str] = impossible,
 ) -> frozenset[str]:
     """Bring what the target's parts need; returns the parts that it cannot do without and that are lacking all the same."""
     required = frozenset(filter(None, environ.get("GLOWPLUG_TEST_REQUIRE", "").split(",")))
+    refused = {part: reason for part in target.parts if (reason := never(part))}
+    for part, reason in refused.items():
+        _say(f"{part}: never on this machine: {reason}; its tests skip" if target.forgiving else f"{part}: {reason}")
+    possible = tuple(part for part in target.parts if part not in refused)
     if root and (not target.forgiving or required or environ.get("CI") == "true"):
-        system.install(target.parts)
-    without = {part for part in target.parts if system.lacking(part)}
+        system.install(possible)
+    without = {part for part in possible if system.lacking(part)}
     for part in sorted(without):
         needs = system.lacking(part)
         command = system.install_command(needs)
         _say(f"{part}: {', '.join(need.what for need in needs)} not found" + (f"; {command}" if command else ""))
-    without |= {part for part in target.parts if part in BUILT and part not in without and build(part) != 0}
+    without |= {part for part in possible if part in BUILT and part not in without and build(part) != 0}
     if target.forgiving and without:
         _say(f"tests that need {', '.join(sorted(without))} will not run")
-    return frozenset(without & required if target.forgiving else without)
+    return frozenset(without & required if target.forgiving else without | refused.keys())
 
 
 def _say(text: str) -> None:

@@ -1,7 +1,8 @@
 """What holds for every test: parts that are lacking, parts that must not be, and the closing line.
 
 `parts.py` says what a part is. Here a test's `requires(…)` becomes markers (for `-m`), a skip (where a part is lacking), or a
-failure (where GLOWPLUG_TEST_REQUIRE names the part: then not even a test's own `pytest.skip` passes).
+failure (where GLOWPLUG_TEST_REQUIRE names the part: then not even a test's own `pytest.skip` passes, but for parts that nothing
+could bring to this machine).
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for name in _parts_of(item):
+    # The first that is found speaks for all: what nothing could bring goes before what something could.
+    for name in sorted(_parts_of(item), key=lambda name: not parts.impossible(name)):
         reason = parts.lacking(name)
         if reason:
             pytest.skip(reason)
@@ -54,8 +56,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    insisted = _parts_of(item) & parts.required()
-    if report.skipped and insisted and not hasattr(report, "wasxfail"):
+    wanted = _parts_of(item)
+    insisted = wanted & parts.required()
+    if report.skipped and insisted and not any(map(parts.impossible, wanted)) and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, but {parts.ENVIRONMENT} requires {', '.join(sorted(insisted))}: {report.longrepr}"
     return report

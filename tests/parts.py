@@ -7,6 +7,8 @@
 
 A test whose part is lacking is skipped, with the command that would bring it. Where GLOWPLUG_TEST_REQUIRE names the part
 (`engine,s3,browser`), being skipped is a failure instead: CI cannot turn green by losing a part (`conftest.py` sees to that).
+What could be installed or built is such a loss. What the machine itself does not allow, whatever is installed on it, is none:
+these tests skip where their part is required too, with the reason.
 Every required part is also a pytest marker, so `-m "not engine"` leaves its tests out.
 """
 
@@ -32,13 +34,15 @@ _BESIDE = Path(sys.executable).parent
 class Part:
     """`missing()` says in a few words what is not there, "" when the part can be used.
 
-    `install` is the command that brings it where no system package does.
+    `install` is the command that brings it where no system package does. `never()` says why nothing could bring it here, "" when
+    something could; it asks before anything is installed.
     """
 
     name: str
     meaning: str
     missing: Callable[[], str]
     install: str
+    never: Callable[[], str] = lambda: ""
 
 
 def requires(*names: str) -> pytest.MarkDecorator:
@@ -52,11 +56,19 @@ def requires(*names: str) -> pytest.MarkDecorator:
 def lacking(name: str) -> str:
     """Why the part cannot be used here, with the command that would change that; "" when it can."""
     part = PARTS[name]
+    if impossible(name):
+        return f"{name}: never on this machine: {impossible(name)}"
     missing = part.missing()
     if not missing:
         return ""
     command = system.install_command(system.lacking(name)) or part.install
     return f"{name}: {missing}" + (f"; install with: {command}" if command else "")
+
+
+@functools.cache
+def impossible(name: str) -> str:
+    """Why nothing could bring the part to this machine; "" when something could."""
+    return PARTS[name].never()
 
 
 def required(environ: Mapping[str, str] = os.environ) -> frozenset[str]:
@@ -99,6 +111,12 @@ def _cluster() -> str:
     return cluster.missing() or (f"{unbuilt} not built" if unbuilt else "")
 
 
+def _never_a_cluster() -> str:
+    from lab.cluster import ability
+
+    return ability.missing()
+
+
 def _root() -> str:
     return "" if os.geteuid() == 0 else "not root"
 
@@ -107,7 +125,7 @@ _ALL = (
     Part("s3", "a real S3 server (lab/s3.py)", _lacks("SeaweedFS", "weed"), "make environment"),
     Part("engine", "a real vLLM or torch (lab/engine.py)", _engine, "make engine"),
     Part("kube", "a real Kubernetes API server (lab/kube)", _kube, "make kube"),
-    Part("cluster", "real Kubernetes nodes (lab/cluster)", _cluster, "make cluster"),
+    Part("cluster", "real Kubernetes nodes (lab/cluster)", _cluster, "make cluster", _never_a_cluster),
     Part("browser", "Chromium", _lacks("Chromium", *system.CHROMIUM_NAMES), ""),
     Part("ninja", "ninja, for build trees of FlashInfer's kind", _lacks("ninja", "ninja"), "make environment"),
     Part("root", "root: namespaces, other users, mounts", _root, "sudo make test"),

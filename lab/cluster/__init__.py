@@ -16,7 +16,8 @@ it ends it too. What the kernel does not remove by itself is: control groups, on
 name, by which `leftovers` finds and removes them, and nothing else. The machine's own kernel settings are never changed.
 
 `keeper` guards, `world` and `machine` are the first processes of the two kinds of namespaces, `control` runs the control
-plane, `network` says who has which address, `cgroups` and `images` are what their names say, `pods` writes pods.
+plane, `network` says who has which address, `cgroups` and `images` are what their names say, `pods` writes pods, `ability` tries
+whether the machine could hold a cluster at all.
 """
 
 from lab.cluster.harness import GPU, Cluster, Node, Shape, build, missing, unbuilt, up

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from lab import cachedir, kube, s3
-from lab.cluster import cgroups, control, images, keeper, leftovers, machine, network, pods, spaces
+from lab.cluster import ability, cgroups, control, images, keeper, leftovers, machine, network, pods, spaces
 from lab.cluster.world import MOST_NODES
 from lab.guarded import Guarded
 from lab.kube import binaries
@@ -53,10 +53,13 @@ def missing() -> str:
     """What this machine lacks for a cluster, in words; "" when nothing. What can be built is none of it."""
     if os.geteuid() != 0:
         return "not root"
+    never = ability.missing()
+    if never:
+        return never
     lacking = [name for name in _COMMANDS if shutil.which(name, path=spaces.environment()["PATH"]) is None]
     if not Path(machine.CNI_PLUGINS, "bridge").is_file():
         lacking.append("CNI plugins")
-    return f"no {', '.join(lacking)}" if lacking else cgroups.missing() or binaries.missing()
+    return f"no {', '.join(lacking)}" if lacking else binaries.missing()
 
 
 def unbuilt() -> str:

@@ -18,7 +18,10 @@ _LACKING = """
     import dataclasses
     parts.PARTS = dict(parts.PARTS)
     parts.PARTS["browser"] = dataclasses.replace(parts.PARTS["browser"], missing=lambda: "no Chromium", install="get it")
+    parts.PARTS["cluster"] = dataclasses.replace(
+        parts.PARTS["cluster"], missing=lambda: pytest.fail("asked in vain"), never=lambda: "no such kernel")
     parts.PARTS["s3"] = dataclasses.replace(parts.PARTS["s3"], missing=lambda: "")
+    import pytest
     from tests.conftest import *
 """
 _TESTS = """
@@ -70,6 +73,25 @@ def test_a_test_cannot_skip_itself_past_a_required_part(tmp_path: Path) -> None:
     status, text = _pytest(tmp_path, require="s3")
     assert status == 1
     assert "no mood" in text
+
+
+def test_a_part_that_nothing_could_bring_here_skips_even_where_it_is_required(tmp_path: Path) -> None:
+    beside = """
+        import pytest
+        from tests.parts import requires
+        @requires("cluster")
+        def test_impossible(): pass
+        @requires("browser", "cluster")
+        def test_impossible_and_lacking(): pass
+    """
+    (tmp_path / "test_other.py").write_text(textwrap.dedent(beside))
+    status, text = _pytest(tmp_path, "-k", "impossible", require="cluster,browser")
+    assert status == 0, text
+    assert text.count("cluster: never on this machine: no such kernel") >= 1
+    assert "\n0 passed, 0 failed, 2 skipped" in text
+    status, text = _pytest(tmp_path, require="cluster,browser")
+    assert status == 1, "what could be installed is still missed"
+    assert "\n2 passed, 1 failed, 3 skipped" in text
 
 
 def test_a_part_is_a_marker(tmp_path: Path) -> None:

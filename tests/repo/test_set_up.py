@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dev import prepare, system
+from lab.cluster import ability
 from tests.repo import tree
 
 
@@ -57,6 +58,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     needs = {part: (need(part),) for part in ("engine", "kube", "cluster", "browser", "tools")}
     monkeypatch.setattr(system, "NEEDS", needs)
+    monkeypatch.setattr(ability, "missing", lambda: "")
 
     def install(parts: tuple[str, ...]) -> int:
         there.update(f"{part}-package" for part in parts)
@@ -121,6 +123,33 @@ def test_what_cannot_be_built_counts_as_lacking(
 ) -> None:
     machine.update({f"{part}-package" for part in ("engine", "kube", "cluster", "browser", "tools")})
     assert prepare.prepare(prepare.TARGETS[target], environ, root=False, build=lambda part: 1) == stops_for
+
+
+@pytest.mark.parametrize(
+    ("target", "environ", "stops_for"),
+    [("test", {}, set()), ("test", {"GLOWPLUG_TEST_REQUIRE": "cluster"}, set()), ("cluster", {}, {"cluster"})],
+)
+def test_for_what_the_machine_does_not_allow_nothing_is_brought(
+    machine: set[str],
+    capsys: pytest.CaptureFixture[str],
+    target: str,
+    environ: dict[str, str],
+    stops_for: set[str],
+) -> None:
+    built: list[str] = []
+
+    def build(part: str) -> int:
+        built.append(part)
+        return 0
+
+    def never(part: str) -> str:
+        return "no such kernel" if part == "cluster" else ""
+
+    found = prepare.prepare(prepare.TARGETS[target], environ, root=True, build=build, never=never)
+    assert found == stops_for
+    assert "cluster-package" not in machine
+    assert "cluster" not in built
+    assert "no such kernel" in capsys.readouterr().err
 
 
 def test_every_part_that_is_built_is_built_once(machine: set[str]) -> None:
