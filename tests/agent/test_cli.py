@@ -14,12 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from glowplug.agent.settings import Settings
+from glowplug.core.errors import UsageError
 from glowplug.nodestore import layout as nodes
 from lab import faults, kube
 from tests import clocks
 from tests.agent.hearing import entries, mount, put
 from tests.cache import making
 from tests.cli.conftest import Call, call, quiet
+from tests.kube.scripted import serving
 from tests.parts import requires
 from tests.store.conftest import Place, proxy, s3_place, s3_server
 
@@ -143,3 +146,65 @@ class TestUsage:
         assert answer.status == 2
         assert "no kubeconfig" in answer.err
         assert not Path("/tmp/glowplug-never-made").exists()
+
+    def test_its_variables_are_not_those_of_the_command_that_frees_nodes(
+        self, call: Call, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`render` has a mode more, and a file may lie where the agent is and not here."""
+        for name, value in {"MODE": "direct", "VERIFY_KEY": "/nowhere/key.pem", "ROOT": __file__}.items():
+            monkeypatch.setenv(f"GLOWPLUG_{name}", value)
+            assert "no kubeconfig" in call("agent", "release").err
+            assert f"--{name.lower().replace('_', '-')}" in call("agent", *NODE).err
+            monkeypatch.delenv(f"GLOWPLUG_{name}")
+        assert "'direct' is not one of" in call("agent", "--mode", "direct", "release").err
+
+    def test_the_help_of_both_is_had_whatever_the_variables_are(
+        self, call: Call, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GLOWPLUG_MODE", "direct")
+        assert "--older-than" in call("agent", "release", "--help").out
+        assert "--prewarm-timeout" in call("agent", "--help").out
+
+    @pytest.mark.parametrize(
+        ("arguments", "shared"),
+        [
+            (("--root", "/disk/glowplug"), "/disk/compile-cache"),
+            (("--root", "/glowplug"), "/compile-cache"),
+            ((), "/mnt/k8s-disks/0/compile-cache"),
+            (("--root", "/disk/glowplug", "--shared-dir", "/other/live"), "/other/live"),
+        ],
+    )
+    def test_the_shared_directory_is_beside_the_root(
+        self, call: Call, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], shared: str
+    ) -> None:
+        told: list[Settings] = []
+
+        def outside(settings: Settings, _place: object) -> None:
+            told.append(settings)
+            raise UsageError("as far as this")
+
+        monkeypatch.setattr("glowplug.cli.agent._outside", outside)
+        call("agent", *NODE, "--mode", "shared", *arguments)
+        assert [str(one.shared_dir) for one in told] == [shared]
+
+
+@requires("root")
+@pytest.mark.parametrize(
+    "words", [("agent", *NODE, "--once"), ("agent", "release", "--once")], ids=["the agent", "what frees nodes"]
+)
+def test_once_ends_when_told_also_as_process_1(words: tuple[str, ...], tmp_path: Path) -> None:
+    """For which the kernel drops a signal that it does not ask for; and what it waits for never comes."""
+    with serving(lambda server, _: server.ended.wait(60)) as server:
+        environ = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "KUBECONFIG": server.kubeconfig(tmp_path)}
+        own = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+        root = ("--root", str(tmp_path / "root"), "--max-bytes", "1GB") if "release" not in words else ()
+        command = [*own, sys.executable, "-m", "glowplug", *words, *root]
+        with subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL) as process:
+            try:
+                until(lambda: server.asked)
+                children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+                with clocks.by(15):
+                    os.kill(int(children[0]), signal.SIGTERM)
+                    assert process.wait(60) == 3
+            finally:
+                process.kill()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from glowplug.agent.root import ROOTS, SHARED, Root, find
+from glowplug.agent.root import ROOTS, Root, find
 from glowplug.core.errors import UsageError
 from glowplug.host import blocks
 from tests.host.disks import Machine, al2023, bottlerocket
@@ -20,11 +20,9 @@ def found(machine: Machine, candidates: tuple[Path, ...] = ROOTS, *, require: bo
 
 
 def test_the_defaults_are_those_of_the_node_images() -> None:
-    assert [str(path) for path in (*ROOTS, *SHARED)] == [
+    assert [str(path) for path in ROOTS] == [
         "/mnt/k8s-disks/0/glowplug",
         "/mnt/.ephemeral/glowplug",
-        "/mnt/k8s-disks/0/compile-cache",
-        "/mnt/.ephemeral/compile-cache",
     ]
 
 
@@ -34,7 +32,6 @@ def test_the_first_that_is_nvme_backed(tmp_path: Path) -> None:
     bottlerocket(second)
     assert (found(first).path, found(first).nvme_backed) == (AL2023, True)
     assert (found(second).path, found(second).nvme_backed) == (BOTTLEROCKET, True)
-    assert found(second, SHARED).path == SHARED[1]
     assert found(second, require=True).kept
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 _MOUNTS: Final = (recipe.nvme_mount("", "al2023"), recipe.nvme_mount("", "bottlerocket"))
 ROOTS: Final = tuple(Path(recipe.agent_root(mount)) for mount in _MOUNTS)
 """The agent's own directory, where the command line names none."""
-SHARED: Final = tuple(Path(recipe.shared_directory(mount)) for mount in _MOUNTS)
-"""Shared mode's live directory, likewise."""
 
 
 @dataclass(frozen=True)

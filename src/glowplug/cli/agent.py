@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from glowplug.cli import release
+from glowplug.cli import daemon, release
 from glowplug.cli.daemon import address, demand_taint, ends_at_a_signal
 from glowplug.cli.examples import epilog
 from glowplug.cli.values import demand_some, duration
@@ -28,11 +28,23 @@ if TYPE_CHECKING:
 
 _NAME: Final = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
 _PUBLISHER: Final = re.compile(rf"(?P<namespace>{_NAME})(?:/(?P<account>{_NAME}))?", re.ASCII)
-_UNDONE: Final = 3
+
+
+class _Agent(click.Group):
+    """Where a command of its own is called, the agent's options are not of it: their variables may be wrong, or another's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click, but only what the call asks for can be wrong."""
+        ctx.resilient_parsing = args[:1] != [] and args[0] in self.commands
+        try:
+            return super().parse_args(ctx, args)
+        finally:
+            ctx.resilient_parsing = False
 
 
 @click.group(
     "agent",
+    cls=_Agent,
     invoke_without_command=True,
     epilog=epilog(
         "Every option is also a variable: GLOWPLUG_STORE, GLOWPLUG_DOMAIN, … (several domains with spaces between). "
@@ -125,10 +137,11 @@ def command(context: click.Context, /, **options: Any) -> int | None:
     from glowplug.agent.loop import Agent
 
     stop = threading.Event()
-    if settings.once:
-        return 0 if Agent(settings, outside, stop).once() else _UNDONE
     received = ends_at_a_signal(stop)
-    if not Agent(settings, outside, stop).run():
+    agent = Agent(settings, outside, stop)
+    if settings.once:
+        return daemon.once(agent.once, stop, received)
+    if not agent.run():
         # Python would wait for what hangs in the network; who ends us would not.
         sys.stderr.flush()
         os._exit(received())
@@ -159,7 +172,6 @@ def _settings(
     once: bool,
 ) -> Settings:
     """Raises UsageError, BadInputError."""
-    from glowplug.agent import root as roots
     from glowplug.agent.settings import Mode, Settings
     from glowplug.nodestore import layout
 
@@ -181,7 +193,7 @@ def _settings(
         mode=Mode(mode),
         store=store or "",
         domains=tuple(dict.fromkeys(domain)),
-        shared_dir=(shared_dir or roots.find(roots.SHARED).path) if mode == "shared" else None,
+        shared_dir=(shared_dir or _beside(place.path)) if mode == "shared" else None,
         taint=taint if mode == "shared" else "",
         prewarm_seconds=duration(prewarm_timeout),
         max_bytes=units.parse_size(max_bytes) if max_bytes else None,
@@ -195,6 +207,13 @@ def _settings(
         relist_seconds=duration(relist),
         verify_key=verify_key,
     )
+
+
+def _beside(root: Path) -> Path:
+    """Shared mode's live directory, where the command line names none: as it is rendered for a node with this root."""
+    from glowplug.manifests import recipe
+
+    return root.parent / Path(recipe.shared_directory("/")).name
 
 
 def _outside(settings: Settings, place: Root) -> Outside:

@@ -8,12 +8,11 @@ import threading
 
 import click
 
+from glowplug.cli import daemon
 from glowplug.cli.daemon import address, demand_taint, ends_at_a_signal
 from glowplug.cli.examples import epilog
 from glowplug.cli.values import demand_some, duration
 from glowplug.manifests.marks import STARTUP_TAINT
-
-_UNDONE = 3
 
 
 @click.command(
@@ -53,9 +52,9 @@ def command(context: click.Context, /, older_than: str, taint: str, listen: str,
     with connect.found() as api:
         log = Decisions(os.environ.get("NODE_NAME", ""), sys.stderr)
         release = Release(api, taint, seconds, log=log, numbers=Metrics())
-        if once:
-            return 0 if release.look() else _UNDONE
         stop = threading.Event()
         received = ends_at_a_signal(stop)
+        if once:
+            return daemon.once(release.look, stop, received)
         release.serve(host, port, stop)
         return received()
