@@ -102,8 +102,9 @@ class Keys:
 
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    def want(self, domain: str, key_digest: str) -> None:
-        self.asked.append(("want", key_digest))
+    def want(self, domain: str, key_digest: str, path: str, *, changed: bool = True) -> None:
+        assert path.endswith(f"/{key_digest}.json")
+        self.asked.append(("want" if changed else "want unchanged", key_digest))
 
     def suspect(self, domain: str, key_digest: str) -> None:
         self.asked.append(("suspect", key_digest))

@@ -41,6 +41,28 @@ def made(tmp_path: Path) -> Path:
     return tree(tmp_path / "made")
 
 
+class TestReplicas:
+    """All of them hand over the same entry."""
+
+    def test_of_what_the_node_has_fetch_nothing(self, node: Node, made: Path) -> None:
+        node.hand_over(pod(), made)
+        node.round()
+        node.hold()
+        node.keys.asked.clear()
+        node.run(pod(2))
+        node.hand_over(pod(2), made)
+        assert node.round().publishes() == ["published", "unchanged"]
+        assert node.keys.asked == []
+
+    def test_of_what_the_node_lacks_fetch_it_and_say_that_it_has_not_changed(self, node: Node, made: Path) -> None:
+        node.hand_over(pod(), made)
+        node.round()
+        node.run(pod(2))
+        node.hand_over(pod(2), made)
+        node.round()
+        assert node.keys.asked == [("want", claim().key.digest()), ("want unchanged", claim().key.digest())]
+
+
 class TestWhatAPodCompiled:
     def test_is_published_with_its_support_and_fetched_for_the_node(self, node: Node, made: Path) -> None:
         box = node.hand_over(pod(), made)
@@ -493,25 +515,27 @@ class TestACrash:
         node.heard.words.clear()
         node.round()
 
-    def test_takes_the_parts_from_this_node_for_good_and_nothing_from_the_store(self, node: Node, made: Path) -> None:
+    def test_takes_the_parts_from_this_node_and_nothing_from_the_store(self, node: Node, made: Path) -> None:
         self.crashed(node, made)
         manifest = node.published()
         digests = frozenset(part.sha256 for part in manifest.parts)
-        assert node.heard.of("removed") == [(DOMAIN, manifest.key_digest, "quarantined")]
+        ((_, domain, key, detail),) = node.heard.of("set_aside")
+        assert (domain, key) == (DOMAIN, manifest.key_digest)
+        assert str(node.root / ".glowplug" / "quarantine.json") in detail
         assert quarantine.left_out(node.root) == digests
         assert node.keys.asked[-1] == ("want", manifest.key_digest)
         node.hold()
         assert not any((node.root / "store" / DOMAIN / manifest.key_digest / digest).exists() for digest in digests)
         node.anew()
         node.round()
-        assert len(node.heard.of("removed")) == 1
+        assert len(node.heard.of("set_aside")) == 1
 
     @pytest.mark.parametrize("more", [{"restarts": 0}, {"ready_seconds": None}], ids=["never-restarted", "not-ready"])
     def test_that_nobody_else_saw_or_that_proves_nothing_is_no_evidence(
         self, node: Node, made: Path, more: dict[str, int]
     ) -> None:
         self.crashed(node, made, **more)
-        assert (node.heard.of("removed"), quarantine.left_out(node.root)) == ([], frozenset())
+        assert (node.heard.of("set_aside"), quarantine.left_out(node.root)) == ([], frozenset())
 
 
 @pytest.mark.parametrize(

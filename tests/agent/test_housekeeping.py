@@ -10,6 +10,7 @@ import pytest
 
 from glowplug.agent import housekeeping
 from glowplug.agent.ranking import Size
+from glowplug.nodestore import write
 
 GB = 10**9
 
@@ -64,5 +65,6 @@ class TestRoom:
 
 def test_a_root_that_is_not_there_yet_holds_nothing(tmp_path: Path) -> None:
     root = tmp_path / "none"
-    assert housekeeping.held(root) == (NOTHING, 0)
+    assert write.usage(root) == []
+    assert housekeeping.total([]) == NOTHING
     assert housekeeping.domains(root) == housekeeping.keys(root, "default") == ()

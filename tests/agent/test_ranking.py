@@ -17,6 +17,7 @@ def listed(used: float = 0.0, **changes: object) -> Listed:
     return Listed(place, "v1", used)
 
 
+A, B, C = (("default", name) for name in "abc")
 WISH = Wish("vllm", "s3://bucket/model", 1, "0.21.0")
 
 
@@ -43,30 +44,31 @@ class TestAWish:
 def test_what_pods_ask_for_comes_first_and_then_what_was_used_last() -> None:
     asked, new, old = listed(used=1), listed(used=9, model="m2"), listed(used=5, model="m3")
     order = ordered({"default": [old, new, asked]}, {"default": [WISH]})
-    assert order == tuple(one.place.key_digest for one in (asked, new, old))
+    assert order == tuple(("default", one.place.key_digest) for one in (asked, new, old))
 
 
 def test_a_wish_says_nothing_of_another_domain() -> None:
     mine, theirs = listed(used=9, model="m2"), listed(used=1, domain="other")
     order = ordered({"default": [mine], "other": [theirs]}, {"default": [WISH]})
-    assert order == (mine.place.key_digest, theirs.place.key_digest)
+    assert order == (("default", mine.place.key_digest), ("other", theirs.place.key_digest))
 
 
 def test_a_key_that_does_not_fit_leaves_its_place_to_smaller_ones() -> None:
-    sizes = {"a": Size(6, 1), "b": Size(6, 1), "c": Size(4, 1)}
-    assert chosen(["a", "b", "c"], sizes, Size(10, 10)) == ("a", "c")
-    assert chosen(["a", "b", "c"], sizes, Size(100, 2)) == ("a", "b")
+    sizes = {A: Size(6, 1), B: Size(6, 1), C: Size(4, 1)}
+    assert chosen([A, B, C], sizes, Size(10, 10)) == (A, C)
+    assert chosen([A, B, C], sizes, Size(100, 2)) == (A, B)
 
 
 def test_a_key_of_unknown_size_is_left_out() -> None:
-    assert chosen(["a", "b"], {"b": Size(1, 1)}, Size(10, 10)) == ("b",)
+    assert chosen([A, B], {B: Size(1, 1)}, Size(10, 10)) == (B,)
 
 
-SIZES = st.dictionaries(st.text("abcdef", min_size=1), st.builds(Size, st.integers(0, 50), st.integers(0, 50)))
+KEYS = st.tuples(st.sampled_from(["default", "other"]), st.text("abcdef", min_size=1))
+SIZES = st.dictionaries(KEYS, st.builds(Size, st.integers(0, 50), st.integers(0, 50)))
 
 
 @given(SIZES, st.builds(Size, st.integers(0, 100), st.integers(0, 100)))
-def test_what_is_chosen_fits_and_is_chosen_again(sizes: dict[str, Size], most: Size) -> None:
+def test_what_is_chosen_fits_and_is_chosen_again(sizes: dict[tuple[str, str], Size], most: Size) -> None:
     order = list(sizes)
     taken = chosen(order, sizes, most)
     assert sum(sizes[one].bytes for one in taken) <= most.bytes

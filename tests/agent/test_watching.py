@@ -77,7 +77,7 @@ class TestWithARealServer:
         api = connect.from_kubeconfig(str(kube_server.kubeconfig(kube_server.administrator)))
         before = self._pod(namespace, node, "before")
         other = self._pod(namespace, f"{node}-other", "other")
-        kube_server.admin.create(other)
+        elsewhere = kube_server.admin.create(other).document["metadata"]["uid"]
         uid = kube_server.admin.create(before).document["metadata"]["uid"]
         heard = Heard()
         with watched(Pods(api, settings(node_name=node), heard)) as pods:
@@ -85,12 +85,12 @@ class TestWithARealServer:
             assert found is not None
             assert (found.namespace, found.name, found.account, found.domain) == (namespace, "before", "default", "two")
             assert "managedFields" not in found.object["metadata"]
-            assert [pod.name for pod in pods.all()] == ["before"], "another node's pods are nobody's here"
+            assert pods.get(elsewhere) is None, "another node's pods are nobody's here"
             later = kube_server.admin.create(self._pod(namespace, node, "later")).document["metadata"]["uid"]
             until(lambda: pods.get(later))
             kube_server.admin.delete(before)
             until(lambda: (gone := pods.get(uid)) is not None and gone.gone)
-            assert [pod.name for pod in pods.all()] == ["later"]
+            assert (left := pods.get(later)) is not None and not left.gone
         assert heard.of("failed") == []
 
 
@@ -113,6 +113,7 @@ def pod(uid: str = "u1", namespace: str = "team") -> dict[str, Any]:
     return {"metadata": {"uid": uid, "namespace": namespace, "name": f"p-{uid}"}, "spec": {"serviceAccountName": "a"}}
 
 
+LISTING = Change(Seen.LISTING, {})
 SYNCED = Change(Seen.SYNCED, {})
 
 
@@ -122,6 +123,12 @@ def here(uid: str = "u1") -> Change:
 
 def gone(uid: str = "u1") -> Change:
     return Change(Seen.GONE, pod(uid))
+
+
+def _gone(pods: Pods, *uids: str) -> dict[str, bool]:
+    """Which of these are gone; all are known."""
+    found = {uid: pods.get(uid) for uid in uids or ("u1", "u2")}
+    return {uid: one.gone for uid, one in found.items() if one is not None}
 
 
 class TestWhatIsRemembered:
@@ -139,12 +146,22 @@ class TestWhatIsRemembered:
 
     def test_what_a_new_listing_does_not_tell_of_is_gone(self) -> None:
         pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
-        for change in (here("u1"), here("u2"), SYNCED, here("u2"), SYNCED):
+        for change in (LISTING, here("u1"), here("u2"), SYNCED, LISTING, here("u2"), SYNCED):
             pods.take(change)
-        assert [one.uid for one in pods.all()] == ["u2"]
-        old = pods.get("u1")
-        assert old is not None
-        assert old.gone
+        assert _gone(pods) == {"u1": True, "u2": False}
+
+    def test_what_changes_told_of_before_a_new_listing_does_not_count(self) -> None:
+        """A watch whose version expired lists anew; what went in the gap was changed before."""
+        pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
+        for change in (LISTING, here("u1"), here("u2"), SYNCED, here("u1"), here("u2"), LISTING, here("u2"), SYNCED):
+            pods.take(change)
+        assert _gone(pods) == {"u1": True, "u2": False}
+
+    def test_a_listing_that_breaks_off_takes_nobody_away(self) -> None:
+        pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
+        for change in (LISTING, here("u1"), SYNCED, LISTING, LISTING, here("u1"), SYNCED):
+            pods.take(change)
+        assert _gone(pods, "u1") == {"u1": False}
 
     def test_a_pod_that_comes_back_is_here(self) -> None:
         pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
@@ -216,6 +233,15 @@ class TestTheDomain:
         assert (later.domain, later.gone) == ("team", True)
         assert heard.of("failed") == [("api", "unavailable")]
 
+    def test_namespaces_that_were_not_told_are_forgotten_after_a_while(self) -> None:
+        api, clock = Api(), Held()
+        api.error = UnavailableError("away")
+        pods = Pods(api, settings(), Heard(), clock)  # type: ignore[arg-type]
+        for number in range(50):
+            pods.take(Change(Seen.HERE, pod(f"u{number}", f"team-{number}")))
+            clock.at += 1.0
+        assert len(pods._asked) < 10
+
     def test_of_a_namespace_that_is_gone_already_is_its_name(self) -> None:
         api = Api()
         api.error = NotFoundError("gone")
@@ -227,7 +253,7 @@ class TestTheDomain:
 
 
 def test_a_watch_that_is_refused_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(watching, "_WAITS", (0.01, 60.0))
     heard = Heard()
 
     class Refusing(Api):

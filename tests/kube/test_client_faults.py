@@ -283,8 +283,8 @@ class TestWatches:
             telling(("DELETED", pod("a", "21"))),
             hanging,
         )
-        assert self.follow(client, stop, 5) == [
-            ("here", "a"), ("synced", ""), ("here", "b"), ("here", "b"), ("gone", "a"),
+        assert self.follow(client, stop, 6) == [
+            ("listing", ""), ("here", "a"), ("synced", ""), ("here", "b"), ("here", "b"), ("gone", "a"),
         ]  # fmt: skip
         assert [one.query.get("resourceVersion") for one in server.asked] == ["0", "5", "6", "20", "20"]
         assert all(one.query["allowWatchBookmarks"] == "true" for one in server.asked[1:])
@@ -303,8 +303,8 @@ class TestWatches:
         client, server = ask(
             answering(200, listed("a", "b")), expired, answering(200, listed("b", version="9")), hanging
         )
-        assert self.follow(client, stop, 5) == [
-            ("here", "a"), ("here", "b"), ("synced", ""), ("here", "b"), ("synced", ""),
+        assert self.follow(client, stop, 7) == [
+            ("listing", ""), ("here", "a"), ("here", "b"), ("synced", ""), ("listing", ""), ("here", "b"), ("synced", ""),
         ]  # fmt: skip
         assert "resourceVersion" not in server.asked[2].query
 
@@ -318,7 +318,9 @@ class TestWatches:
             answering(200, listed("b")),
             hanging,
         )
-        assert self.follow(client, stop, 4) == [("here", "a"), ("here", "a"), ("here", "b"), ("synced", "")]
+        assert self.follow(client, stop, 6) == [
+            ("listing", ""), ("here", "a"), ("listing", ""), ("here", "a"), ("here", "b"), ("synced", ""),
+        ]  # fmt: skip
 
     def test_a_connection_that_fell_silent_is_given_up(
         self, ask: Callable[..., tuple[Client, Scripted]], stop: threading.Event
@@ -326,7 +328,9 @@ class TestWatches:
         client, server = ask(
             answering(200, listed()), telling(("ADDED", pod("a", "6")), then=hanging), telling(("ADDED", pod("b", "7")))
         )
-        assert self.follow(client, stop, 3, idle_seconds=0.3) == [("synced", ""), ("here", "a"), ("here", "b")]
+        assert self.follow(client, stop, 4, idle_seconds=0.3) == [
+            ("listing", ""), ("synced", ""), ("here", "a"), ("here", "b"),
+        ]  # fmt: skip
         assert server.asked[2].query["resourceVersion"] == "6"
 
     @pytest.mark.parametrize(
@@ -348,7 +352,7 @@ class TestWatches:
         self, ask: Callable[..., tuple[Client, Scripted]], stop: threading.Event, fault: Script
     ) -> None:
         client, server = ask(answering(200, listed()), fault, fault, telling(("ADDED", pod("a", "6"))))
-        assert self.follow(client, stop, 2) == [("synced", ""), ("here", "a")]
+        assert self.follow(client, stop, 3) == [("listing", ""), ("synced", ""), ("here", "a")]
         assert len(server.asked) == 4
 
     def test_a_server_that_ends_each_watch_at_once_is_not_hurried(
@@ -356,7 +360,7 @@ class TestWatches:
     ) -> None:
         client, server = ask(answering(200, listed()), telling())
         threading.Timer(1.0, stop.set).start()
-        assert [one.seen.value for one in client.watch_pods(node="n", stop=stop)] == ["synced"]
+        assert [one.seen.value for one in client.watch_pods(node="n", stop=stop)] == ["listing", "synced"]
         assert 2 <= len(server.asked) <= 5
 
     @pytest.mark.parametrize("where", [hanging, telling(then=hanging)], ids=["before the answer", "within it"])
@@ -366,7 +370,7 @@ class TestWatches:
         client, server = ask(answering(200, listed("a")), where)
         threading.Thread(target=lambda: (until(lambda: len(server.asked) == 2), stop.set()), daemon=True).start()
         began = time.monotonic()
-        assert len(list(client.watch_pods(node="n", stop=stop))) == 2
+        assert len(list(client.watch_pods(node="n", stop=stop))) == 3
         assert time.monotonic() - began < SLACK
 
     def test_a_refusal_that_stays_one_is_raised(
@@ -378,7 +382,7 @@ class TestWatches:
 
     def test_its_thread_ends_with_it(self, ask: Callable[..., tuple[Client, Scripted]], stop: threading.Event) -> None:
         client, _ = ask(answering(200, listed("a")), telling(("ADDED", pod("b")), then=hanging))
-        assert len(self.follow(client, stop, 3)) == 3
+        assert len(self.follow(client, stop, 4)) == 4
         until(lambda: not [one for one in threading.enumerate() if one.name == "glowplug-watch"])
 
     def test_its_thread_ends_too_where_the_answer_begins_later(
@@ -392,7 +396,7 @@ class TestWatches:
 
         client, server = ask(answering(200, listed("a")), late)
         threading.Thread(target=lambda: (until(lambda: len(server.asked) == 2), stop.set()), daemon=True).start()
-        assert len(list(client.watch_pods(node="n", stop=stop))) == 2
+        assert len(list(client.watch_pods(node="n", stop=stop))) == 3
         ended.set()
         until(lambda: not [one for one in threading.enumerate() if one.name == "glowplug-watch"])
 

@@ -1,31 +1,33 @@
 """One key at a time onto the node: how much it would take, the fetch itself, and whether what is here is what it was.
 
-Remembers by the store's token of each manifest what became of it, so that a key which has not changed is not asked for again,
-and one that is damaged in the store is not downloaded at every round.
+Remembers by the store's token of each manifest what became of it, so that a key which has not changed is not asked for again.
+What goes wrong is either the store's trouble (it does not answer: all is tried again soon) or one key's own: a blob that is
+missing, refused or damaged. That key waits, longer each time, and no pod waits for it: without it a start is a miss.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from glowplug.agent import housekeeping, quarantine, ranking
+from glowplug.agent.backoff import Backoff
 from glowplug.agent.ranking import Size
 from glowplug.cache import format as manifests
 from glowplug.cache import layout
 from glowplug.cache.node import fetch
 from glowplug.cache.workers import workers
 from glowplug.core.clock import SYSTEM, Deadline
-from glowplug.core.errors import GlowplugError, IntegrityError, NotFoundError, UnavailableError
+from glowplug.core.errors import AccessDeniedError, GlowplugError, IntegrityError, NotFoundError, UnavailableError
 from glowplug.nodestore import layout as nodes
+from glowplug.nodestore.read import NodeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from glowplug.agent.ranking import Listed
+    from glowplug.agent.ranking import About, Listed
     from glowplug.agent.settings import Settings
     from glowplug.agent.telling import Telling
     from glowplug.cache.format import Manifest
@@ -37,6 +39,9 @@ FETCH_SECONDS: Final = 900.0
 LIST_SECONDS: Final = 30.0
 _READ_AT_ONCE: Final = 16
 _SPOILED: Final = 3
+_FIRST_WAIT: Final = 15.0
+_LONGEST_WAIT: Final = 3600.0
+_BUSY_SECONDS: Final = 5.0
 _FOLDERS: Final = 4
 """Of so many files one more inode is counted for the folders that they lie in."""
 
@@ -49,19 +54,36 @@ class Key:
     listed: Listed
 
     @property
-    def digest(self) -> str:
-        """The key's digest."""
-        return self.listed.place.key_digest
+    def about(self) -> About:
+        """Its domain and its digest."""
+        return self.domain, self.listed.place.key_digest
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What keys take. `unasked`: those whose manifests could not be read now; `trouble`: the store itself is why."""
+
+    known: dict[About, Size]
+    unasked: frozenset[About]
+    trouble: frozenset[About]
 
 
 @dataclass
 class _Tried:
-    """A manifest of one version: what it takes, whether all of it is here, how often something of it was damaged."""
+    """A manifest of one version: what it takes, whether all of it is here, how often something of it was damaged.
+
+    `again`: when a key that has trouble of its own is tried again. `skip`: what was left out because it crashes engines here.
+    `at`: when something of it came.
+    """
 
     version: str
     size: Size | None = None
     whole: bool = False
     spoiled: int = 0
+    again: float = 0.0
+    skip: frozenset[str] = frozenset()
+    at: float = float("-inf")
+    backoff: Backoff = field(default_factory=lambda: Backoff(_FIRST_WAIT, _LONGEST_WAIT))
 
 
 class Bringing:
@@ -82,17 +104,29 @@ class Bringing:
         self._telling = telling
         self._verify = verify
         self._clock = clock
-        self._tried: dict[str, _Tried] = {}
-        self._busy: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._tried: dict[About, _Tried] = {}
+        self._busy: set[About] = set()
+        self._freed = threading.Condition()
+        self._withheld = ""
 
-    def sizes(self, store: Store, keys: Sequence[Key]) -> dict[str, Size]:
-        """What each key takes, by digest; only manifests that changed are read. One that cannot be read is left out."""
+    def withhold(self, reason: str) -> None:
+        """Why the store's switch lets nothing come to nodes from now on, "" where it does."""
+        self._withheld = reason
+
+    def withheld(self) -> str:
+        """What was said last."""
+        return self._withheld
+
+    def sizes(self, store: Store, keys: Sequence[Key]) -> Sizes:
+        """What each key takes; only manifests that changed are read. What is gone or spoiled takes nothing and is left out."""
         soon = Deadline.after(LIST_SECONDS, self._clock)
+        unasked: set[About] = set()
+        trouble: set[About] = set()
 
-        def read(key: Key) -> tuple[str, Size | None]:
-            tried = self._tried.get(key.digest)
+        def read(key: Key) -> Size | None:
+            tried = self._tried.get(key.about)
             if tried is not None and tried.version == key.listed.version:
-                return key.digest, tried.size
+                return tried.size
             size = None
             try:
                 data = store.get(key.listed.place.path, soon, max_bytes=manifests.MANIFEST_BYTES).data
@@ -103,77 +137,99 @@ class Bringing:
                 self.failed("list", error)
             except GlowplugError as error:
                 self.failed("list", error)
-                return key.digest, None  # not remembered: it is asked for again
-            self._tried[key.digest] = _Tried(key.listed.version, size)
-            return key.digest, size
+                unasked.add(key.about)
+                if _is_the_store_s(error):
+                    trouble.add(key.about)
+                return None  # not remembered: it is asked for again
+            self._tried[key.about] = _Tried(key.listed.version, size)
+            return size
 
         with workers(_READ_AT_ONCE) as pool:
-            return {digest: size for digest, size in pool.map(read, keys) if size is not None}
+            found = dict(zip((key.about for key in keys), pool.map(read, keys), strict=True))
+        known = {about: size for about, size in found.items() if size is not None}
+        return Sizes(known, frozenset(unasked), frozenset(trouble))
 
     def size(self, key: Key) -> Size:
         """What a key takes, as `sizes` found it."""
-        tried = self._tried.get(key.digest)
+        tried = self._tried.get(key.about)
         return (tried and tried.size) or Size(0, 0)
 
-    def is_whole(self, key: Key) -> bool:
-        """Whether nothing has to be fetched of it, or that was tried often enough in vain."""
-        tried = self._tried.get(key.digest)
-        if tried is None or tried.spoiled >= _SPOILED:
-            return tried is not None
-        return tried.whole and self.is_here(key)
+    def is_settled(self, key: Key, left_out: frozenset[str]) -> bool:
+        """Whether nothing is to be fetched of it now: it is here, or waits for its time, or was damaged often enough.
 
-    def is_here(self, key: Key) -> bool:
+        `left_out`: parts that no pod of this node is given now.
+        """
+        tried = self._tried.get(key.about)
+        if tried is None:
+            return False
+        return self._rests(tried) or (tried.whole and tried.skip <= left_out and self.is_here(key.about))
+
+    def pause(self) -> float:
+        """Seconds until a key that has trouble of its own is tried again; infinite where there is none."""
+        now = self._clock.monotonic()
+        waiting = [tried.again for tried in list(self._tried.values()) if tried.again and tried.spoiled < _SPOILED]
+        return max(0.0, min(waiting) - now) if waiting else float("inf")
+
+    def is_here(self, about: About) -> bool:
         """Whether the node has anything of it."""
-        return nodes.key_document(nodes.store(self._root, key.domain), key.digest).exists()
+        domain, digest = about
+        return nodes.key_document(nodes.store(self._root, domain), digest).exists()
 
-    def is_busy(self, digest: str) -> bool:
-        """Whether it is being brought just now."""
-        return self._busy[digest].locked()
+    def came_since(self, about: About, moment: float) -> bool:
+        """Whether something of it came since then (this clock's monotonic seconds), or is coming."""
+        tried = self._tried.get(about)
+        return about in self._busy or (tried is not None and tried.at >= moment)
+
+    def forget(self, domain: str, but: Collection[str]) -> None:
+        """Remember nothing of a domain's keys but of these digests, and of those that are here."""
+        for about in [about for about in list(self._tried) if about[0] == domain and about[1] not in but]:
+            if about not in self._busy and not self.is_here(about):
+                self._tried.pop(about, None)
 
     def bring(self, store: Store, domain: str, path: str, *, anew: bool = False) -> bool:
-        """Fetch what is missing of the key whose manifest lies at `path`; False where it has to be tried again soon.
+        """Fetch what is missing of the key whose manifest lies at `path`; False where all has to be tried again soon.
 
-        `anew`: whatever was known of it, it has changed. Raises nothing foreseeable.
+        `anew`: whatever was known of it, it has changed; else one that has trouble of its own is left alone until its time comes.
+        Raises nothing foreseeable.
         """
         place = layout.parse_manifest_path(path)
-        if place is None:
+        if place is None or self.withheld():
             return True
-        if self._ending:
-            return False
-        digest = place.key_digest
-        with self._busy[digest]:
-            if anew or digest not in self._tried:
-                self._tried[digest] = _Tried("")
-            tried = self._tried[digest]
-            began = SYSTEM.monotonic()
-            try:
-                deadline = Deadline.after(FETCH_SECONDS, self._clock)
-                skip = quarantine.left_out(self._root)
-                done = fetch(store, path, domain, self._root, deadline=deadline, verify=self._verify, skip=skip)
-            except NotFoundError:
-                return True  # removed since it was listed: the next listing shows it
-            except (GlowplugError, OSError) as error:
-                return self._unfetched(domain, digest, tried, error)
-            if done.parts:
-                self._telling.fetched(domain, digest, done.bytes, len(done.parts), SYSTEM.monotonic() - began)
-            tried.whole = not done.faults
-            for fault in done.faults:
-                self.failed("fetch", fault)
-            tried.spoiled += any(isinstance(fault, IntegrityError) for fault in done.faults)
-            return all(isinstance(fault, IntegrityError) for fault in done.faults)
+        about = (domain, place.key_digest)
+        with self._alone_with(about) as alone:
+            if not alone or self._ending:
+                return False
+            if anew or about not in self._tried:
+                self._tried[about] = _Tried("")
+            if self._rests(self._tried[about]):
+                return True
+            good = self._fetched(store, about, path, self._tried[about])
+            if self.withheld():  # meanwhile, and who emptied the node may have been here before this
+                self._drop(about, self.withheld())
+            return good
 
-    def examine(self, domain: str, digest: str) -> bool:
-        """Read every byte of a key that is here; whether it was damaged and is gone. Raises nothing foreseeable."""
-        with self._busy[digest]:
+    def examine(self, domain: str, digest: str) -> str:
+        """Read every byte of a key that is here. Where it was damaged it is gone; its manifest's path then, if that is known.
+
+        Raises nothing foreseeable.
+        """
+        about = (domain, digest)
+        with self._alone_with(about) as alone:
+            if not alone:
+                return ""
             try:
                 if housekeeping.intact(self._root, domain, digest, Deadline.after(FETCH_SECONDS, self._clock)):
-                    return False
-                housekeeping.drop(self._root, domain, digest, "damaged", self._telling)
+                    return ""
             except (OSError, GlowplugError) as error:
                 self.failed("disk", error)
-                return False
-            self._tried[digest] = _Tried("")
-            return True
+                return ""
+            path = ""
+            with contextlib.suppress(GlowplugError):
+                held = NodeStore(nodes.store(self._root, domain)).held(digest)
+                path = layout.manifest_path(held.key) if held is not None else ""
+            self._drop(about, "damaged")
+            self._tried.pop(about, None)
+            return path
 
     def failed(self, what: str, error: BaseException) -> None:
         """Tell it, unless the agent's end is what broke it off."""
@@ -184,15 +240,72 @@ class Bringing:
     def _ending(self) -> bool:
         return self._clock.monotonic() == float("inf")
 
-    def _unfetched(self, domain: str, digest: str, tried: _Tried, error: GlowplugError | OSError) -> bool:
-        self.failed("fetch", error)
-        if not isinstance(error, IntegrityError):
-            return isinstance(error, UnavailableError) and error.code == "no-space"
-        tried.spoiled += 1
-        if error.code == "signature":
-            with contextlib.suppress(OSError):
-                housekeeping.drop(self._root, domain, digest, "signature", self._telling)
+    @contextlib.contextmanager
+    def _alone_with(self, about: About) -> Iterator[bool]:
+        """Whether nobody else is at this key; who is has a long deadline, and nobody waits for it for long."""
+        with self._freed:
+            alone = self._freed.wait_for(lambda: about not in self._busy, _BUSY_SECONDS)
+            if alone:
+                self._busy.add(about)
+        try:
+            yield alone
+        finally:
+            if alone:
+                with self._freed:
+                    self._busy.discard(about)
+                    self._freed.notify_all()
+
+    def _rests(self, tried: _Tried) -> bool:
+        """Whether a key that has trouble of its own is not to be tried now."""
+        return tried.spoiled >= _SPOILED or self._clock.monotonic() < tried.again
+
+    def _fetched(self, store: Store, about: About, path: str, tried: _Tried) -> bool:
+        """False where the store has to be asked again soon."""
+        domain, digest = about
+        began = SYSTEM.monotonic()
+        try:
+            deadline = Deadline.after(FETCH_SECONDS, self._clock)
+            tried.skip = quarantine.left_out(self._root)
+            done = fetch(store, path, domain, self._root, deadline=deadline, verify=self._verify, skip=tried.skip)
+        except NotFoundError:
+            return True  # removed since it was listed: the next listing shows it
+        except (GlowplugError, OSError) as error:
+            if isinstance(error, IntegrityError) and error.code == "signature":
+                self._drop(about, "signature")
+            return self._judged(tried, [error])
+        tried.at = self._clock.monotonic()
+        if done.parts:
+            self._telling.fetched(domain, digest, done.bytes, len(done.parts), SYSTEM.monotonic() - began)
+        tried.whole = not done.faults
+        return self._judged(tried, done.faults)
+
+    def _judged(self, tried: _Tried, faults: Sequence[GlowplugError | OSError]) -> bool:
+        """What follows from a fetch; False where one of the faults is the store's."""
+        for fault in faults:
+            self.failed("fetch", fault)
+        tried.again = 0.0
+        if not faults:
+            tried.backoff.reset()
+            return True
+        tried.spoiled += any(isinstance(fault, IntegrityError) for fault in faults)
+        if any(map(_is_the_store_s, faults)):
+            return False
+        if not all(isinstance(fault, IntegrityError) for fault in faults):
+            tried.again = self._clock.monotonic() + tried.backoff.next()
         return True
+
+    def _drop(self, about: About, reason: str) -> None:
+        try:
+            housekeeping.drop(self._root, *about, reason, self._telling)
+        except OSError as error:
+            self.failed("disk", error)
+
+
+def _is_the_store_s(error: GlowplugError | OSError) -> bool:
+    """Whether this would happen to every other key, too."""
+    if isinstance(error, AccessDeniedError):
+        return error.code == "no-credentials"
+    return isinstance(error, UnavailableError) and error.code != "no-space"
 
 
 def _size(manifest: Manifest) -> Size:

@@ -13,15 +13,17 @@ goes wrong about one outbox is told, and the next one follows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from glowplug.agent import arrivals, claims, offering, quarantine
 from glowplug.agent.arrivals import Archive
+from glowplug.agent.backoff import Backoff
 from glowplug.agent.offering import Offering, RefusedError
 from glowplug.agent.outboxes import BOUNDS, CAPS, Outboxes, stamp
 from glowplug.agent.reporting import Reporting
 from glowplug.agent.settings import Publisher
+from glowplug.cache import layout as cache
 from glowplug.cache import publish as publishing
 from glowplug.cache.format import Rejection
 from glowplug.core.clock import SYSTEM
@@ -34,7 +36,7 @@ from glowplug.tree import workspace
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from glowplug.agent.arrivals import Arrival
     from glowplug.agent.claims import Refusal
@@ -53,8 +55,7 @@ if TYPE_CHECKING:
 Judge: TypeAlias = "Callable[[OutboxPart, Pod, Settings, Sequence[str]], Refusal | None]"
 """Whether a pod may publish what it says it compiled (`claims.judge`)."""
 
-_FIRST_WAIT: Final = 15.0
-_LONGEST_WAIT: Final = 600.0
+_WAITS: Final = (15.0, 600.0)
 _ASK_AGAIN_SECONDS: Final = 20.0
 _SEALING_SECONDS: Final = 1200.0
 """A start that has not said by then what became of its publish says nothing more: its watcher has 900 seconds for it."""
@@ -109,11 +110,10 @@ class _Wait:
     """When something is tried again."""
 
     until: float = 0.0
-    pause: float = _FIRST_WAIT
+    backoff: Backoff = field(default_factory=lambda: Backoff(*_WAITS))
 
     def longer(self, now: float) -> None:
-        self.until = now + self.pause
-        self.pause = min(2 * self.pause, _LONGEST_WAIT)
+        self.until = now + self.backoff.next()
 
 
 class Collector:
@@ -264,25 +264,29 @@ class Collector:
         if refusal is not None:
             self._outboxes.refuse(pod, pod.uid, refusal.reason, refusal.detail)
             return True
+        guards = offering.guards_of(arrival.claim.guards, _image(pod))
         try:
-            result = self._offer(pod, inbox, arrival, deadline)
+            result = self._offer(inbox, pod.uid, arrival, guards, deadline)
         except RefusedError as error:
             self._outboxes.refuse(pod, pod.uid, error.reason, error.message)
             return True
         except NotFoundError:
             return False  # an archive changed under our hands: the next round sees what is there then
-        if result.outcome in (PublishOutcome.PUBLISHED, PublishOutcome.UNCHANGED):
-            self._keys.want(pod.domain, digest)
+        changed = result.outcome is PublishOutcome.PUBLISHED
+        lacks = result.outcome is PublishOutcome.UNCHANGED and offering.held(self._root, arrival, guards) is None
+        if changed or lacks:
+            self._keys.want(pod.domain, digest, cache.manifest_path(arrival.key), changed=changed)
         return self._settled(pod, digest, result, deadline)
 
-    def _offer(self, pod: Pod, inbox: Inbox, arrival: Arrival, deadline: Deadline) -> PublishResult:
+    def _offer(
+        self, inbox: Inbox, uid: str, arrival: Arrival, guards: Mapping[str, str], deadline: Deadline
+    ) -> PublishResult:
         try:
             store = self._opened()
         except (GlowplugError, OSError) as error:
             return PublishResult(PublishOutcome.FAILED, reason_of(error))
-        guards = offering.guards_of(arrival.claim.guards, _image(pod))
         by = f"agent {self._settings.node_name} {arrival.start_id}"
-        return Offering(store, self._root, by, self._clock).publish(inbox, pod.uid, arrival, guards, deadline)
+        return Offering(store, self._root, by, self._clock).publish(inbox, uid, arrival, guards, deadline)
 
     def _settled(self, pod: Pod, digest: str, result: PublishResult, deadline: Deadline) -> bool:
         """Tell what became of a publish; False where it is to be tried again."""
@@ -330,7 +334,10 @@ class Collector:
                 if not self._settled(pod, digest, result, deadline):
                     waits = True
                     continue
-                self._keys.want(pod.domain, digest)  # it may be blocked now, and the next pod must not be given it
+                path = cache.manifest_path(part.key)
+                self._keys.want(
+                    pod.domain, digest, path
+                )  # it may be blocked now, and the next pod must not be given it
             self._reporting.rejection_done(pod, start)
         return waits
 
@@ -347,8 +354,8 @@ class Collector:
                 continue
             if quarantine.was_restarted(pod) and self._judge(entry, pod, anybody, candidates) is None:
                 quarantine.convict(self._root, digest, parts, self._clock)
-                self._telling.removed(pod.domain, digest, "quarantined")
-                self._keys.want(pod.domain, digest)
+                self._telling.set_aside(pod, pod.domain, digest, quarantine.described(self._root, parts, self._clock))
+                self._keys.want(pod.domain, digest, cache.manifest_path(entry.key))
             self._reporting.crash_done(pod, start)
         return waits
 

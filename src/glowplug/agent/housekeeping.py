@@ -20,12 +20,14 @@ from glowplug.nodestore import layout, write
 from glowplug.nodestore.read import NodeStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from glowplug.agent.ranking import About
     from glowplug.agent.telling import Telling
     from glowplug.core.clock import Deadline
     from glowplug.nodestore.read import Held
+    from glowplug.nodestore.write import Usage
 
 SHARE: Final = 0.1
 """Of the disk's bytes and inodes, that a node store takes at most where nothing else is said."""
@@ -49,10 +51,10 @@ def room(root: Path, max_bytes: int | None, held: Size) -> Size:
     return Size(size, min(int(disk.f_files * SHARE), inodes))
 
 
-def held(root: Path) -> tuple[Size, int]:
-    """What the node store is now, and how many keys it has. Raises OSError."""
-    found = write.usage(root)
-    return Size(sum(one.bytes for one in found), sum(one.inodes for one in found)), len(found)
+def total(found: Iterable[Usage]) -> Size:
+    """What keys take together."""
+    present = tuple(found)
+    return Size(sum(one.bytes for one in present), sum(one.inodes for one in present))
 
 
 def keys(root: Path, domain: str) -> tuple[str, ...]:
@@ -98,10 +100,14 @@ def drop(root: Path, domain: str, digest: str, reason: str, telling: Telling) ->
         telling.removed(domain, digest, reason)
 
 
-def shrink(root: Path, most: Size, keep: frozenset[tuple[str, str]], telling: Telling) -> None:
-    """Remove what was not used for longest until all of it fits into `most`. Raises OSError."""
-    for gone in write.lru(root, most.bytes, most.inodes, keep):
-        telling.removed(gone.domain, gone.key_digest, "space")
+def shrink(
+    root: Path, present: Sequence[Usage], most: Size, keep: frozenset[About], telling: Telling
+) -> tuple[Usage, ...]:
+    """Remove of `present` what was not used for longest until all of it fits into `most`; what is left. Raises OSError."""
+    gone = write.lru(root, most.bytes, most.inodes, keep, present)
+    for one in gone:
+        telling.removed(one.domain, one.key_digest, "space")
+    return tuple(one for one in present if one not in gone)
 
 
 def _sound(store: NodeStore, digest: str) -> bool:

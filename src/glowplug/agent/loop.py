@@ -1,8 +1,8 @@
 """The agent as a whole: its loops, each on a thread of its own, and how they end.
 
-Loops know nothing of each other but what is handed to them here. One that dies of a fault of ours shows in /healthz, and
-kubelet begins anew; all of them stand a kill at any moment. At SIGTERM every deadline passes at once (`stopping.py`); what
-still hangs in the network after `_END_SECONDS` is left behind, since who waits for us would kill us anyway.
+Loops know nothing of each other but what is handed to them here. Any thread that dies of a fault of ours shows in /healthz, and
+kubelet begins anew; so does a loop that hangs. All of them stand a kill at any moment. At SIGTERM every deadline passes at once
+(`stopping.py`); what still hangs in the network after `_END_SECONDS` is left behind, since who waits for us would kill us anyway.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from glowplug.agent import asking, candidates, shared
+from glowplug.agent.backoff import Backoff
 from glowplug.agent.bringing import FETCH_SECONDS, LIST_SECONDS
 from glowplug.agent.collecting import Collector
 from glowplug.agent.health import Health, Pulse
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 _END_SECONDS: Final = 7.0
 _EVENTS_SECONDS: Final = 2.0
 _SLACK_SECONDS: Final = 120.0
-_FIRST_WAIT: Final = 2.0
-_LONGEST_WAIT: Final = 300.0
+_ANNOTATE_WAITS: Final = (2.0, 300.0)
 _EVERY_SECONDS: Final = 2.0
 _ROUND_SECONDS: Final = 1200.0
 _SHARED_SECONDS: Final = 900.0
@@ -84,14 +84,14 @@ class Agent:
             clock=clock,
             draw=random.random,
         )
-        self.collector = Collector(settings, self.pods, outside.open_store, gpus, self.voice, self.prewarm)
+        self.collector = Collector(settings, self.pods, outside.open_store, gpus, self.voice, self.prewarm.wanting)
         self._clock = clock
         self._pulses: dict[str, Pulse] = {}
-        self._threads: list[threading.Thread] = []
+        self._threads: list[_Worker] = []
 
     def once(self) -> bool:
-        """One round of everything, for a machine that prepares its disk before it joins; whether all of it succeeded."""
-        done = self.prewarm.begin() and self.prewarm.round() and self.prewarm.serve_wanted()
+        """One round of everything, for a node that has joined; whether all of it succeeded."""
+        done = self.prewarm.begin() and self.prewarm.round() and self.prewarm.wanting.serve()
         self.voice.close(Deadline.after(_EVENTS_SECONDS))
         return done
 
@@ -102,9 +102,10 @@ class Agent:
         """
         settings, stop = self._settings, self._stop
         fetching = FETCH_SECONDS + LIST_SECONDS + _SLACK_SECONDS
-        health = Health(settings.host, settings.port, self._pulses, self.prewarm.unready, self.voice.metrics.render)
+        metrics = self.voice.metrics.render
+        health = Health(settings.host, settings.port, self._pulses, self.prewarm.unready, metrics, self._fallen)
         self._loop("prewarm", fetching, lambda tick: self.prewarm.run(stop, tick))
-        self._loop("wanted", fetching, lambda tick: self.prewarm.run_wanted(stop, tick))
+        self._loop("wanted", fetching, lambda tick: self.prewarm.wanting.run(stop, tick))
         self._thread("patience", lambda: self.prewarm.run_patience(stop))
         self._thread("pods", lambda: self.pods.run(stop))
         self._thread("node", self._annotate)
@@ -137,7 +138,7 @@ class Agent:
     def _annotate(self) -> None:
         """Say on the node itself when its cache lies on a network disk. Tried until it succeeds."""
         value = None if self._outside.root.nvme_backed else "false"
-        wait = _FIRST_WAIT
+        backoff = Backoff(*_ANNOTATE_WAITS)
         while not self._stop.is_set():
             try:
                 self._outside.api.annotate_node(self._settings.node_name, {NVME_ANNOTATION: value})
@@ -145,15 +146,36 @@ class Agent:
                 self.voice.failed("annotate", error)
             else:
                 return
-            self._stop.wait(wait)
-            wait = min(_LONGEST_WAIT, 2 * wait)
+            self._stop.wait(backoff.next())
 
     def _loop(self, name: str, seconds: float, work: Callable[[Callable[[], None]], None]) -> None:
         pulse = self._pulses[name] = Pulse(seconds)
         self._thread(name, lambda: work(pulse.tick))
 
     def _thread(self, name: str, work: Callable[[], None]) -> None:
-        self._threads.append(threading.Thread(target=work, name=name, daemon=True))
+        self._threads.append(_Worker(name, work))
+
+    def _fallen(self) -> list[str]:
+        """Threads that died of a fault of ours."""
+        fallen = [thread.name for thread in self._threads if thread.fell]
+        return fallen if self.voice.posts() or self._stop.is_set() else [*fallen, "events"]
+
+
+class _Worker(threading.Thread):
+    """A thread that says whether it ended by an exception, which nothing foreseeable raises."""
+
+    def __init__(self, name: str, work: Callable[[], None]) -> None:
+        super().__init__(name=name, daemon=True)
+        self._work = work
+        self.fell = False
+
+    def run(self) -> None:
+        """What it was given; the traceback is for stderr."""
+        try:
+            self._work()
+        except BaseException:
+            self.fell = True
+            raise
 
 
 class _Gpus:

@@ -124,7 +124,7 @@ class Offering:
         for part in parts:
             _look(part, arrival, adapter)
         if not arrival.whole:
-            entry = self._held(arrival, guards)
+            entry = held(self.root, arrival, guards)  # its index files are what the store is asked about
             if entry is None:
                 return PublishResult(PublishOutcome.SKIPPED, "entry_missing")
             parts.append(entry)
@@ -141,21 +141,22 @@ class Offering:
             limits=LIMITS,
         )
 
-    def _held(self, arrival: Arrival, guards: Mapping[str, str]) -> NewPart | None:
-        """The entry that a support part completes, as this node holds it: its index files are what the store is asked about."""
-        try:
-            held = NodeStore(nodes.store(self.root, arrival.key.domain)).held(arrival.key.digest())
-            for offer in held.offers(guards) if held is not None else ():
-                if held is not None and offer.entry.name == arrival.entry:
-                    tree = nodes.tree(held.place / offer.entry.sha256)
-                    return NewPart(ENTRY, arrival.entry, tree, held.table(offer.entry), index=offer.entry.index)
-        except GlowplugError:
-            return None
-        return None
-
 
 class _GoneError(NotFoundError):
     """An archive that was there is there no more, or is another one."""
+
+
+def held(root: Path, arrival: Arrival, guards: Mapping[str, str]) -> NewPart | None:
+    """The entry of an arrival as this node holds it already, None where it does not. Raises nothing."""
+    try:
+        found = NodeStore(nodes.store(root, arrival.key.domain)).held(arrival.key.digest())
+        for offer in found.offers(guards) if found is not None else ():
+            if found is not None and offer.entry.name == arrival.entry:
+                tree = nodes.tree(found.place / offer.entry.sha256)
+                return NewPart(ENTRY, arrival.entry, tree, found.table(offer.entry), index=offer.entry.index)
+    except GlowplugError:
+        return None
+    return None
 
 
 def guards_of(claimed: Mapping[str, str], image_digest: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from glowplug.agent.backoff import Backoff
 from glowplug.core.clock import SYSTEM
 from glowplug.core.errors import GlowplugError, UnavailableError
 
@@ -28,8 +29,7 @@ _WINDOW_SECONDS: Final = 3600.0
 _OBJECTS: Final = 2000
 _KNOWN: Final = 5000
 _KEEP_SECONDS: Final = 300.0
-_FIRST_PAUSE: Final = 0.5
-_LONGEST_PAUSE: Final = 30.0
+_PAUSES: Final = (0.5, 30.0)
 _LONGEST_AFTER: Final = 120.0
 
 
@@ -76,6 +76,10 @@ class Posting:
             self._queue.append(_Waiting(event, self._clock.monotonic()))
             self._changed.notify_all()
 
+    def is_alive(self) -> bool:
+        """Whether its thread still works."""
+        return self._thread.is_alive()
+
     def close(self, deadline: Deadline) -> None:
         """Post what waits, until the deadline. What the server does not take at once then is dropped."""
         self._closing.set()
@@ -97,7 +101,7 @@ class Posting:
         return True
 
     def _run(self) -> None:
-        pause = _FIRST_PAUSE
+        backoff = Backoff(*_PAUSES)
         while True:
             with self._changed:
                 while not self._queue and not self._closing.is_set():
@@ -107,12 +111,11 @@ class Posting:
                 waiting = self._queue[0]
             asked = self._post(waiting)
             if asked is None:
-                pause = _FIRST_PAUSE
+                backoff.reset()
                 with self._changed:
                     self._queue.popleft()
             else:
-                self._closing.wait(min(max(pause, asked), _LONGEST_AFTER))
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                self._closing.wait(min(max(backoff.next(), asked), _LONGEST_AFTER))
 
     def _post(self, waiting: _Waiting) -> float | None:
         """None where the event is dealt with, else the seconds after which the server wants to be asked again."""

@@ -8,7 +8,7 @@ fetched and thrown away in turns.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from glowplug.cache import layout
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from glowplug.cache.layout import Place
 
+About: TypeAlias = tuple[str, str]
+"""A key on a node: its trust domain and its digest. Never the digest alone, which whoever writes to another domain may choose."""
 BLOCK: Final = 4096
 
 
@@ -54,25 +56,25 @@ class Size:
     inodes: int
 
 
-def ordered(found: Mapping[str, Iterable[Listed]], wishes: Mapping[str, Sequence[Wish]]) -> tuple[str, ...]:
-    """Key digests, best first; both arguments are by trust domain, and what a pod of one asks for says nothing of another's."""
-    ranked: list[tuple[int, float, str]] = []
+def ordered(found: Mapping[str, Iterable[Listed]], wishes: Mapping[str, Sequence[Wish]]) -> tuple[About, ...]:
+    """Keys, best first; both arguments are by trust domain, and what a pod of one asks for says nothing of another's."""
+    ranked: list[tuple[int, float, str, str]] = []
     for domain, listed in found.items():
         asked = wishes.get(domain, ())
         for one in listed:
             best = max((wish.fits(one.place) for wish in asked), default=0)
-            ranked.append((-best, -one.used, one.place.key_digest))
-    return tuple(digest for _, _, digest in sorted(ranked))
+            ranked.append((-best, -one.used, one.place.key_digest, domain))
+    return tuple((domain, digest) for _, _, digest, domain in sorted(ranked))
 
 
-def chosen(order: Sequence[str], sizes: Mapping[str, Size], most: Size) -> tuple[str, ...]:
-    """Of the key digests in `order` those that fit into `most` together. Keys of unknown size are left out."""
-    taken: list[str] = []
+def chosen(order: Sequence[About], sizes: Mapping[About, Size], most: Size) -> tuple[About, ...]:
+    """Of the keys in `order` those that fit into `most` together. Keys of unknown size are left out."""
+    taken: list[About] = []
     left_bytes, left_inodes = most.bytes, most.inodes
-    for digest in order:
-        size = sizes.get(digest)
+    for about in order:
+        size = sizes.get(about)
         if size is not None and size.bytes <= left_bytes and size.inodes <= left_inodes:
-            taken.append(digest)
+            taken.append(about)
             left_bytes -= size.bytes
             left_inodes -= size.inodes
     return tuple(taken)

@@ -41,10 +41,13 @@ _ASIDE: Final = "aside"
 
 
 class Keys(Protocol):
-    """The node store, as far as documents and publishes concern it (`agent/prewarm.py`)."""
+    """The node store, as far as documents and publishes concern it (`agent/wanting.py`)."""
 
-    def want(self, domain: str, key_digest: str) -> None:
-        """Somebody just published this key, or changed it: fetch it."""
+    def want(self, domain: str, key_digest: str, path: str, *, changed: bool = True) -> None:
+        """Somebody just published this key, or changed it: fetch it. `path` is its manifest's.
+
+        `changed` False: it is as it was, and the node lacks something of it.
+        """
         ...
 
     def suspect(self, domain: str, key_digest: str) -> None:

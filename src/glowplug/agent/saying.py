@@ -35,13 +35,16 @@ class Saying:
 
     def unready(self, domain: str) -> None:
         """The agent starts anew: it does not know yet whether all is here."""
-        write.unmark_ready(self._root, domain)
+        with self._lock:
+            write.unmark_ready(self._root, domain)
+            self._ready.discard(domain)
 
     def ready(self, domain: str) -> None:
         """What pods are likely to need is here, or the time for it is over: none waits from now on."""
-        if domain not in self._ready:
-            write.mark_ready(self._root, domain)
-            self._ready.add(domain)
+        with self._lock:
+            if domain not in self._ready:
+                write.mark_ready(self._root, domain)
+                self._ready.add(domain)
         self.fetching(domain, under_way=False)
 
     def is_ready(self, domain: str) -> bool:

@@ -64,6 +64,11 @@ class Settings:
         """Whether what pods of this service account compiled is published."""
         return not (self.read_only or self.observe) and any(one.admits(namespace, account) for one in self.publishers)
 
+    @property
+    def fetches(self) -> bool:
+        """Whether this agent brings anything onto its node."""
+        return self.kept and bool(self.store) and not self.observe
+
     @staticmethod
     def domain_of(namespace: str, label: str) -> str:
         """The trust domain of a namespace: its label (`manifests/marks.py`), "" where it has none, else its name.

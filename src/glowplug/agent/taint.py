@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from glowplug.agent.backoff import Backoff
 from glowplug.core.clock import SYSTEM, from_iso
 from glowplug.core.errors import ConflictError, GlowplugError
 
@@ -36,7 +37,6 @@ _SOON_SECONDS: Final = 2.0
 _UNSETTLED_SECONDS: Final = 10.0
 _SETTLED_SECONDS: Final = 300.0
 _LONGEST_SECONDS: Final = 60.0
-_MOST_DOUBLINGS: Final = 8
 
 
 def is_tainted(node: Object, key: str) -> bool:
@@ -112,7 +112,7 @@ class Taint:
         self._draw = draw
         self._removed = False
         self._told = ""
-        self._failures = 0
+        self._backoff = Backoff(_SOON_SECONDS, _LONGEST_SECONDS, draw)
 
     def run(self, stop: threading.Event, tick: Callable[[], None] = lambda: None) -> None:
         """Remove it, and look again, until `stop` is set. Raises nothing foreseeable."""
@@ -132,7 +132,7 @@ class Taint:
         except GlowplugError as error:
             return self._failed(error)
         if not is_tainted(node, self._key):
-            self._failures = 0
+            self._backoff.reset()
             if not self._removed:
                 self._say_once("absent", node)
             return _SETTLED_SECONDS * (0.5 + self._draw()) if is_settled(node) else _UNSETTLED_SECONDS
@@ -149,7 +149,7 @@ class Taint:
         except GlowplugError as error:
             self._telling.taint("failed", self._age(node))
             return self._failed(error)
-        self._failures = 0
+        self._backoff.reset()
         self._removed = True
         if gone:
             self._telling.taint("removed", self._age(node))
@@ -157,9 +157,7 @@ class Taint:
 
     def _failed(self, error: GlowplugError) -> float:
         self._telling.failed("taint", error)
-        wait: float = min(_LONGEST_SECONDS, _SOON_SECONDS * 2**self._failures) * (0.5 + self._draw())
-        self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
-        return wait
+        return self._backoff.next()
 
     def _say_once(self, outcome: str, node: Object) -> None:
         if self._told != outcome:

@@ -12,6 +12,7 @@ import dataclasses
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from glowplug.agent.backoff import Backoff
 from glowplug.agent.pods import Pod
 from glowplug.core.clock import SYSTEM
 from glowplug.core.errors import GlowplugError, NotFoundError
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 
 REMEMBERED_SECONDS: Final = 3600.0
 _REMEMBERED: Final = 5000
-_FIRST_WAIT: Final = 1.0
-_LONGEST_WAIT: Final = 60.0
+_WAITS: Final = (1.0, 60.0)
 _ASK_AGAIN_SECONDS: Final = 5.0
 
 
@@ -51,25 +51,26 @@ class Pods:
 
     def run(self, stop: threading.Event) -> None:
         """Watch until `stop` is set. Raises nothing foreseeable."""
-        wait = _FIRST_WAIT
+        backoff = Backoff(*_WAITS)
         while not stop.is_set():
             try:
                 for change in self._api.watch_pods(node=self._settings.node_name, stop=stop):
                     self.take(change)
-                    wait = _FIRST_WAIT
+                    backoff.reset()
             except GlowplugError as error:
                 self._telling.failed("api", error)
-            stop.wait(wait)
-            wait = min(_LONGEST_WAIT, wait * 2)
+            stop.wait(backoff.next())
 
     def take(self, change: Change) -> None:
         """One word of the watch."""
         match change.seen:
+            case Seen.LISTING:
+                with self._lock:
+                    self._told.clear()  # what changes told before says nothing of who is here still
             case Seen.SYNCED:
                 with self._lock:
                     for uid in self._here.keys() - self._told:
                         self._forget(uid)
-                    self._told.clear()
                 self.synced.set()
             case Seen.GONE:
                 with self._lock:
@@ -88,11 +89,6 @@ class Pods:
                 self._expire()
                 _, pod = self._gone.get(uid, (0.0, None))
         return pod if pod is None or pod.domain else self._with_domain(pod)
-
-    def all(self) -> tuple[Pod, ...]:
-        """Those that are here now."""
-        with self._lock:
-            return tuple(self._here.values())
 
     def _keep(self, found: Object) -> None:
         uid = _uid(found)
@@ -139,7 +135,8 @@ class Pods:
             labels = {}
         except GlowplugError as error:
             with self._lock:
-                self._asked[namespace] = now
+                asked = {name: at for name, at in self._asked.items() if now < at + _ASK_AGAIN_SECONDS}
+                self._asked = {**asked, namespace: now}
             self._telling.failed("api", error)
             return ""
         return self._settings.domain_of(namespace, str(labels.get(DOMAIN_LABEL, "")))

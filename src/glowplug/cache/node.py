@@ -36,7 +36,10 @@ _STREAMS: Final = 4
 
 @dataclass(frozen=True)
 class Fetched:
-    """`parts` are the blob digests that came, `bytes` what they are unpacked; `faults` why entries were left out."""
+    """`parts` are the blob digests that the node holds since, `bytes` what they are unpacked; `faults` why entries were left out.
+
+    What came of an entry that did not come whole is in none of them: it is thrown away, since no pod could use it.
+    """
 
     key_digest: str
     parts: tuple[str, ...] = ()
@@ -89,10 +92,10 @@ def fetch(
                 parts += _as_before(root, domain, digest, pair[-1])
             else:
                 parts += map(_held, pair)
+        named = {part.sha256 for part in parts}
         if parts or not faults:
-            named = {part.sha256 for part in parts}
             write.add(root, domain, NodeKey(manifest.key, digest, tuple(parts)), came)
-            came = {sha256: unpacked for sha256, unpacked in came.items() if sha256 in named}
+        came = {sha256: unpacked for sha256, unpacked in came.items() if sha256 in named}
     size = sum(item.size for unpacked in came.values() for item in unpacked.files)
     return Fetched(digest, tuple(came), size, tuple(faults.values()))
 

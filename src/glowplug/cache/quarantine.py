@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from glowplug.core.clock import Clock
 
 SCHEMA: Final = "glowplug.quarantine/1"
-_FILE: Final = "quarantine.json"
+FILE: Final = "quarantine.json"
 _LOCK: Final = "quarantine.lock"
 _ROWS: Final = 1000
 _LOCK_SECONDS: Final = 2.0
@@ -137,7 +137,7 @@ class Quarantine:
     def read(self) -> Evidence:
         """The evidence as it stands; none where the file is absent, damaged or unreadable."""
         try:
-            with (self.directory / _FILE).open("rb") as handle:
+            with (self.directory / FILE).open("rb") as handle:
                 return _decode(handle.read(_LARGEST))
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return Evidence()
@@ -148,7 +148,7 @@ class Quarantine:
                 before = self.read()
                 after = decide(before)
                 if after != before:
-                    atomic.write_bytes(self.directory / _FILE, _encode(after), mode=0o600)
+                    atomic.write_bytes(self.directory / FILE, _encode(after), mode=0o600)
         except OSError:
             return decide(self.read())
         return after

@@ -23,8 +23,12 @@ Object: TypeAlias = "Mapping[str, Any]"
 
 
 class Seen(enum.Enum):
-    """What a watch has to say. `SYNCED` once after each full listing: what was not told since the one before is gone."""
+    """What a watch has to say. A full listing is what comes between `LISTING` and `SYNCED`: all else is gone.
 
+    One that breaks off is followed by another `LISTING`.
+    """
+
+    LISTING = "listing"
     HERE = "here"
     GONE = "gone"
     SYNCED = "synced"
@@ -32,7 +36,7 @@ class Seen(enum.Enum):
 
 @dataclass(frozen=True)
 class Change:
-    """One word of a watch; `object` is empty for SYNCED."""
+    """One word of a watch; `object` is empty for LISTING and SYNCED."""
 
     seen: Seen
     object: Object

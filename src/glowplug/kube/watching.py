@@ -155,11 +155,13 @@ class _Watch:
 
     def _listed(self) -> Iterator[Change]:
         query = {**self.what.query, **({"resourceVersion": self.listed_from} if self.listed_from else {})}
-        listed = ""
+        listed = None
         for items, version in pages(self.link, f"list {self.what.asked}", self.what.path, query, self.page):
+            if listed is None:
+                yield Change(Seen.LISTING, {})
             yield from (Change(Seen.HERE, item) for item in items)
             listed = version
-        self.version = listed
+        self.version = listed or ""
         yield Change(Seen.SYNCED, {})
 
     def _events(self) -> Iterator[tuple[str, Object]]:

@@ -33,7 +33,7 @@ from glowplug.tree.place import sync
 from glowplug.tree.workspace import workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -153,13 +153,17 @@ def usage(root: Path) -> list[Usage]:
 
 
 def lru(
-    root: Path, most_bytes: int, most_inodes: int, keep: frozenset[tuple[str, str]] = frozenset()
+    root: Path,
+    most_bytes: int,
+    most_inodes: int,
+    keep: frozenset[tuple[str, str]] = frozenset(),
+    present: Sequence[Usage] | None = None,
 ) -> tuple[Usage, ...]:
     """Remove the keys that were not used for longest until what is left fits both limits; returns what was removed.
 
-    `keep` are pairs of domain and key digest that stay in any case. Raises OSError.
+    `keep` are pairs of domain and key digest that stay in any case; `present` what `usage` said just now. Raises OSError.
     """
-    present = usage(root)
+    present = usage(root) if present is None else present
     size, inodes = sum(item.bytes for item in present), sum(item.inodes for item in present)
     removed = []
     for item in present:
@@ -199,6 +203,13 @@ def unmark_ready(root: Path, domain: str) -> None:
 def put_program(root: Path, domain: str, data: bytes) -> None:
     """Put glowplug itself where the pods of a domain start it from. Raises OSError."""
     _put(prepare(root, domain) / layout.PROGRAM, data)
+
+
+def take_back(root: Path, domain: str) -> None:
+    """Nothing is given to the pods of a domain any more, the program neither. Raises OSError."""
+    mount = layout.store(root, domain)
+    for name in (layout.PROGRAM, layout.READY, layout.NODE):
+        (mount / name).unlink(missing_ok=True)
 
 
 def _put(path: Path, data: bytes) -> None:
