@@ -197,8 +197,8 @@ def test_once_ends_when_told_also_as_process_1(words: tuple[str, ...], tmp_path:
     with serving(lambda server, _: server.ended.wait(60)) as server:
         environ = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "KUBECONFIG": server.kubeconfig(tmp_path)}
         own = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
-        root = ("--root", str(tmp_path / "root"), "--max-bytes", "1GB") if "release" not in words else ()
-        command = [*own, sys.executable, "-m", "glowplug", *words, *root]
+        more = ["--root", str(tmp_path / "root"), "--max-bytes", "1GB", "--store", (tmp_path / "store").as_uri()]
+        command = [*own, sys.executable, "-m", "glowplug", *words, *([] if "release" in words else more)]
         with subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL) as process:
             try:
                 until(lambda: server.asked)
