@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from glowplug.catalog.instances import instances
 from glowplug.check.node import Domain, Seen, checks, look
 from glowplug.check.results import Check
 from glowplug.host import blocks, driver
@@ -84,7 +86,11 @@ def test_the_other_image_s_path_is_named_where_that_one_is_on_nvme(machine: Mach
 
 def test_an_instance_without_an_instance_store_warns(machine: Machine) -> None:
     al2023(machine, 0)
-    assert answers(seen(machine))["nvme"].status == "warn"
+    nvme = answers(seen(machine))["nvme"]
+    assert nvme.status == "warn"
+    said = nvme.hint.partition("all but ")[2]
+    for one in instances():
+        assert (one.nvme_bytes == 0) == (re.search(rf"\b{one.family}\b", said) is not None), one.name
 
 
 @pytest.mark.parametrize(

@@ -241,6 +241,11 @@ def test_what_frees_nodes_may_free_any_and_change_nothing_else(mode: Mode, kube_
             assert refusal(release, node, WITHOUT_STARTUP) == ""
             for change, sentence in REFUSED.values():
                 assert _denied(policies.NODES, sentence) in refusal(release, node, change)
+            for change in ALLOWED.values():
+                if "annotations" in change.get("metadata", {}):
+                    assert _denied(policies.NODES, "what frees nodes changes no annotation") in refusal(
+                        release, node, change
+                    )
 
 
 def _workload(mode: Mode, namespace: str = "workloads", **asked: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from glowplug.core.errors import UsageError
 from glowplug.render import kinds
 from glowplug.render.options import Compute, Mode, Options
 
-READS = {"get", "list", "watch"}
+READS = {"list", "watch"}
 
 
 def agent(mode: Mode = Mode.NODE, **given: Any) -> dict[tuple[str, str], dict[str, Any]]:

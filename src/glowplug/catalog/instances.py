@@ -70,6 +70,12 @@ def instances() -> tuple[Instance, ...]:
     return tuple(_instance(row) for row in table("glowplug.catalog", "instances"))
 
 
+@functools.cache
+def without_instance_store() -> tuple[str, ...]:
+    """Families of which at least one type has none."""
+    return tuple(dict.fromkeys(one.family for one in instances() if not one.nvme_bytes))
+
+
 def _instance(row: Row) -> Instance:
     card = gpu(row["gpu"])
     fractional = row["gpu_mib"] != ""

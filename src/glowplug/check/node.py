@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from glowplug.catalog import instances
 from glowplug.check.results import Check
 from glowplug.core import units
 from glowplug.fingerprint import hardware
@@ -143,9 +144,8 @@ def _nvme(seen: Seen) -> Check:
     if below.why:
         hint = "look from the node itself, or from the agent's pod: kubectl -n glowplug-system exec POD -- glowplug check node"
         return Check("nvme", "unknown", said, hint, evidence)
-    hint = (
-        "it works, at that disk's speed; instance types with a `d` in their name, and p and g6e, have instance stores"
-    )
+    without = ", ".join(instances.without_instance_store())
+    hint = f"it works, at that disk's speed; of the GPU instance types that glowplug knows, all but {without} have one"
     return Check("nvme", "warn", said, hint, evidence)
 
 

@@ -77,7 +77,7 @@ def _agent_rules() -> list[Any]:
             "Narrowed to its own node, the startup taint and glowplug's annotations by the policy below.",
         ),
         noted(
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
             "Workload, image and arguments come from here: nothing that a pod wrote is believed.",
         ),
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},

@@ -114,6 +114,16 @@ def _nodes(options: Options, users: list[str]) -> dict[str, Any]:
                 f"variables.oldNotes.all(k, k.startsWith('{_OWN}') || k in variables.notes)",
                 "annotations of others stay as they are",
             ),
+            *(
+                [
+                    _must(
+                        f"{who} != '{users[1]}' || variables.notes == variables.oldNotes",
+                        "what frees nodes changes no annotation",
+                    )
+                ]
+                if len(users) > 1
+                else []
+            ),
             _must("object.metadata.?labels == oldObject.metadata.?labels", "labels stay as they are"),
             _must(
                 "object.metadata.?finalizers == oldObject.metadata.?finalizers && "
