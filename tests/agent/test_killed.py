@@ -28,17 +28,24 @@ __all__ = ["proxy", "s3_place", "s3_server"]
 pytestmark = [requires("s3"), pytest.mark.slow]
 KEYS = 6
 KILLS = 8
+BLOBS = "*/blobs/*"
 
 
 def test_at_any_moment(s3_place: Place, proxy: faults.Proxy, tmp_path: Path) -> None:
-    """Eight kills, each in another part of the work: an interpreter has to start for each."""
+    """Eight kills, each in another part of the work: an interpreter has to start for each.
+
+    Some before anything is fetched, all others in the middle of a fetch, whatever time this machine takes to come there.
+    """
     store, root = s3_place.open(), tmp_path / "glowplug"
     keys = [
         put(store, tmp_path / "trees", making.key(model=f"m{number}"), files=40, size=20_000) for number in range(KEYS)
     ]
-    proxy.add(faults.Slow(30_000), method="GET", path="*/blobs/*", times=None)
     draw = random.Random(8)  # noqa: S311 - no secret
-    for _ in range(KILLS):
+    for kill in range(KILLS):
+        proxy.clear()
+        if kill % 3 == 2:
+            proxy.add(faults.Slow(10**9), method="GET", path=BLOBS, times=2)
+        fetching = proxy.add(faults.Slow(30_000), method="GET", path=BLOBS, times=None)
         agent = subprocess.Popen(
             [sys.executable, "-m", "tests.agent.filling", s3_place.url, str(root)],
             env={**os.environ, **proxy.server.env(), "PYTHONPATH": os.pathsep.join(["src", "."])},
@@ -48,9 +55,12 @@ def test_at_any_moment(s3_place: Place, proxy: faults.Proxy, tmp_path: Path) -> 
         with agent:
             assert agent.stdout is not None
             assert agent.stdout.readline() == "begun\n"
-            time.sleep(draw.uniform(0.0, 0.6))
+            assert kill % 3 == 0 or fetching.wait(60)
+            time.sleep(draw.uniform(0.0, 0.2))
+            assert agent.poll() is None, "it was at work"
             agent.kill()
         _is_sound(root, tmp_path)
+    proxy.clear()
     heard = Heard()
     one = prewarm(settings(root), heard, store)
     assert one.begin()

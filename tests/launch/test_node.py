@@ -179,7 +179,9 @@ def test_an_agent_that_is_still_fetching_is_waited_for(node_pod: NodePod, publis
 def test_an_agent_that_never_gets_ready_costs_fifteen_seconds_the_shell_s_wait_for_the_client_included(
     node_pod: NodePod,
 ) -> None:
-    node_pod.launcher = ("sh", "-c", 'sleep 12; exec "$@"', "sh", *node_pod.launcher)
+    program = layout.store(node_pod.agent, DOMAIN) / layout.PROGRAM
+    comes = f"sleep 12; : > '{program}'"
+    node_pod.launcher = ("sh", "-c", f'{comes}; exec "$@"', "sh", *node_pod.launcher)
     write.unmark_ready(node_pod.agent, DOMAIN)
     write.set_node(node_pod.agent, DOMAIN, "1.0", prefetching=True)
     before = time.monotonic()

@@ -6,11 +6,13 @@ Nothing of this reaches beyond the two mounts. What the watcher alone needs is i
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Callable
 
 from glowplug.engines.adapter import Reach
 from glowplug.launch import attempts, means
 from glowplug.launch.prepare import STALE_SECONDS, Prepared, prepare
+from glowplug.nodestore import layout
 from glowplug.nodestore.layout import WAIT_SECONDS
 from glowplug.nodestore.read import NodeStore
 from glowplug.nodestore.restore import restore
@@ -65,21 +67,24 @@ def _restored(store: NodeStore, prepared: Prepared, deadline: Deadline) -> Resto
         fingerprint.guards,
         root,
         deadline=deadline,
-        wait_seconds=max(0.0, WAIT_SECONDS - _age()),
+        wait_seconds=max(0.0, WAIT_SECONDS - _waited(store.mount)),
         skip_parts=attempts.left_out(root),
         allowed=lambda path: adapter.reach(path) is Reach.PORTABLE,
     )
 
 
-def _age() -> float:
-    """Seconds since this process began, as the shell that waited for this very program: nobody is waited for twice.
+def _waited(mount: Path) -> float:
+    """Seconds that this process, as the shell before it, waited for the very program that it runs now: nobody is waited for twice.
 
-    0 where /proc does not tell.
+    From its birth until the program was there. 0 where that was there before, whatever kept the process busy since, and where
+    /proc does not tell.
     """
     try:
         with open("/proc/self/stat", "rb") as stat, open("/proc/uptime", "rb") as uptime:  # noqa: PTH123
             ticks = int(stat.read().rpartition(b")")[2].split()[19])
             up = float(uptime.read().split()[0])
-        return max(0.0, up - ticks / os.sysconf("SC_CLK_TCK"))
+        age = up - ticks / os.sysconf("SC_CLK_TCK")
+        since = time.time() - (mount / layout.PROGRAM).stat().st_ctime
+        return max(0.0, age - max(0.0, since))
     except (OSError, ValueError, IndexError):
         return 0.0
