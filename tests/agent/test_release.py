@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -127,11 +128,11 @@ def test_without_a_server_it_goes_on(kube_server: kube.Server, tmp_path: Path) -
 
 def test_as_a_server_it_looks_again_and_says_that_it_lives(api: Client, kube_server: kube.Server) -> None:
     release, _, _ = _release(api, 11)
-    stop = threading.Event()
-    port = _free_port()
-    thread = threading.Thread(target=release.serve, args=("127.0.0.1", port, stop, 0.2), daemon=True)
+    stop, ports = threading.Event(), queue.SimpleQueue[int]()
+    thread = threading.Thread(target=release.serve, args=("127.0.0.1", 0, stop, 0.2, ports.put), daemon=True)
     thread.start()
     try:
+        port = ports.get(timeout=60)
         with standing.node(kube_server.admin) as node:
             wait_for(30, "freed", lambda: STARTUP_TAINT not in node.taints())
             node.put(GPU, STARTUP)
@@ -152,17 +153,10 @@ def test_the_command_frees_once_or_until_a_signal(api: Client, kube_server: kube
         done = subprocess.run([*command, "--once"], env=environ, capture_output=True, text=True, timeout=120)
         assert (done.returncode, node.taints()) == (0, ["nvidia.com/gpu"]), done.stderr
         node.put(GPU, STARTUP)
-        with subprocess.Popen([*command, "--listen", f"127.0.0.1:{_free_port()}"], env=environ) as running:
+        with subprocess.Popen([*command, "--listen", "127.0.0.1:0"], env=environ) as running:
             try:
                 wait_for(60, "freed", lambda: STARTUP_TAINT not in node.taints())
                 running.send_signal(signal.SIGTERM)
                 assert running.wait(30) == 0
             finally:
                 running.kill()
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

@@ -56,14 +56,22 @@ class Release:
             return False
         return good
 
-    def serve(self, host: str, port: int, stop: threading.Event, every: float = EVERY_SECONDS) -> None:
-        """Look again and again until `stop` is set, and answer /healthz and /metrics.
+    def serve(
+        self,
+        host: str,
+        port: int,
+        stop: threading.Event,
+        every: float = EVERY_SECONDS,
+        started: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Look again and again until `stop` is set, and answer /healthz and /metrics; `started` is told at which port.
 
         Raises UnavailableError where the port is taken.
         """
         pulse = Pulse(_ONE_LOOK_SECONDS)
         health = Health(host, port, {"release": pulse}, lambda: "", self._numbers.render)
         health.start()
+        started(health.port)
         try:
             while not stop.is_set():
                 pulse.tick()
