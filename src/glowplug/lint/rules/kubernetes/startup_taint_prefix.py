@@ -78,8 +78,9 @@ from typing import TYPE_CHECKING, Final
 
 from glowplug.lint.rule import Problem, Rule, Severity
 from glowplug.lint.rules.kubernetes import daemons
+from glowplug.manifests.marks import STARTUP_TAINT
 from glowplug.manifests.source import Place
-from glowplug.render.options import AUTOSCALER_STARTUP_TAINT, STARTUP_TAINT
+from glowplug.render.options import AUTOSCALER_STARTUP_TAINT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
