@@ -12,6 +12,7 @@ from glowplug.agent import bringing as module
 from glowplug.agent import prewarm as rounds
 from glowplug.agent.bringing import Bringing
 from glowplug.agent.prewarm import Prewarm
+from glowplug.agent.ranking import Wish
 from glowplug.cache import format as manifests
 from glowplug.cache import layout
 from glowplug.core.clock import SYSTEM, Deadline
@@ -135,6 +136,25 @@ class TestAManifest:
         assert one.go_on()
         assert NodeStore(mount(root)).ready()
         assert between.of("list", "keys") == 1, "what was listed is known"
+
+    def test_that_cannot_be_read_now_is_not_what_makes_room(
+        self, store: Store, root: Path, trees: Path, heard: Heard
+    ) -> None:
+        """Two keys fit: one cannot be asked, one is here, and one is what pods ask for now."""
+        unasked, here = (put(store, trees, making.key(model=name), size=100_000) for name in ("m1", "m2"))
+        assert warm(prewarm(settings(root), heard, store))
+        write.touch(root, DOMAIN, unasked.digest(), Held(1.0))
+        new = put(store, trees, making.key(model="m3"), size=100_000)
+
+        def fail(what: str, path: str) -> None:
+            if what == "get" and path == layout.manifest_path(unasked):
+                raise UnavailableError("503")
+
+        room = sum(one.bytes for one in write.usage(root)) + 100_000
+        wishes = {DOMAIN: [Wish("vllm", "m3", 1)]}
+        one = agent(settings(root, max_bytes=room), heard, Meddled(store, fail), wishes=lambda: wishes)
+        assert not warm(one)
+        assert [entries(root, key) for key in (unasked, here, new)] == [{"e1"}, None, {"e1"}]
 
     def test_that_is_refused_is_that_key_s_alone(self, store: Store, root: Path, trees: Path, heard: Heard) -> None:
         key, other = put(store, trees, making.key()), put(store, trees, making.key(model="m2"))

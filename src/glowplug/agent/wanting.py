@@ -124,9 +124,8 @@ class Wanting:
             return True
         try:
             store = self._store()
-            self._keeping.is_withheld(
-                store
-            )  # then `bring` brings nothing, and what was wanted comes once it is on again
+            # Where it is off `bring` brings nothing, and what was wanted comes once it is on again.
+            self._keeping.is_withheld(store)
             undone = [about for about, wish in wishes.items() if not self._granted(store, about, wish, tick)]
             self._keeping.tidy()
         except GlowplugError as error:
