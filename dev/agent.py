@@ -13,15 +13,13 @@ needs no more either.
 from __future__ import annotations
 
 import argparse
-import os
 import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dev import client, pyz
+from dev import bytecode, client, pyz
 from dev.written import replaced
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,12 +30,8 @@ INSTALLED = "/opt/glowplug/agent"
 _COMMAND = f'#!/bin/sh\nexec python3 -I {INSTALLED}/lib "$@"\n'
 
 
-class AgentError(Exception):
-    """It cannot be built, and what Python said."""
-
-
 def build(target: Path = TARGET, machine: str = platform.machine()) -> Path:
-    """Write `target`, replacing what was there; returns it. Raises AgentError and ClientError."""
+    """Write `target`, replacing what was there; returns it. Raises BytecodeError and ClientError."""
     machine = client.GO_NAMES.get(machine, machine)
     wheels = client.fetch(client.Interpreter(sys.version_info.minor, machine, "glibc"), locked())
     with replaced(target) as beside:
@@ -49,7 +43,7 @@ def build(target: Path = TARGET, machine: str = platform.machine()) -> Path:
         shutil.copyfile(source / "__main__.py", library / "__main__.py")
         pyz.build(library / "glowplug.pyz")
         (library / ".glowplug.pyz.lock").unlink(missing_ok=True)
-        _compile(library)
+        bytecode.compile_tree(sys.executable, [library], library, f"{INSTALLED}/lib")
         command = beside / "bin" / "glowplug"
         command.parent.mkdir()
         command.write_text(_COMMAND)
@@ -62,16 +56,6 @@ def locked() -> list[str]:
     return [line for line in LOCK.read_text("utf-8").replace("\\\n", " ").splitlines() if line and line[0] != "#"]
 
 
-def _compile(library: Path) -> None:
-    """Bytecode that is not compared with its source, which never changes there; the same sources give the same bytes."""
-    command = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
-    command += ["-s", str(library), "-p", f"{INSTALLED}/lib", str(library)]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(command, env=environ | {"PYTHONHASHSEED": "0"}, capture_output=True, text=True)
-    if done.returncode:
-        raise AgentError(f"compileall: {(done.stdout + done.stderr).strip()[-2000:]}")
-
-
 def main(arguments: Sequence[str]) -> int:
     """Write it and say where it is and how large."""
     parser = argparse.ArgumentParser(prog="python -m dev.agent", description="Write glowplug as its image has it.")
@@ -80,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         made = build(machine=options.machine)
-    except (AgentError, client.ClientError) as error:
+    except (bytecode.BytecodeError, client.ClientError) as error:
         print(f"error: {error}\nhint: pip needs a package index; see `pip config list`", file=sys.stderr)
         return 1
     size = sum(path.stat().st_size for path in made.rglob("*") if path.is_file())

@@ -5,6 +5,10 @@ needs, each unpacked into its own folder. `wheels.json` says which folders an in
 requirements/dev.txt, by hash; pip fetches them from wherever the machine is configured to ask, and build/wheels keeps them.
 Needs the standard library and pip alone, so that an image's build stage needs no more either.
 
+Beside the sources lies their bytecode for each Python of this machine that the client serves: a pod cannot keep any, since it
+mounts the directory read-only. What is glowplug's is one file a Python, as in the archive (`code/`); wheels have
+their `__pycache__`.
+
     python -m dev.client [--machine x86_64|aarch64|amd64|arm64]
 """
 
@@ -19,17 +23,19 @@ import stat
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from dev import pyz
+from dev import bytecode, pythons, pyz
 from dev.written import replaced
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements" / "dev.txt"
 TARGET = ROOT / "build" / "client"
+INSTALLED = "/glowplug/client/glowplug"
+"""Where it lies in a pod, which tracebacks name."""
 _WHEELS = ROOT / "build" / "wheels"
 MACHINES = ("x86_64", "aarch64")
 GO_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -74,8 +80,13 @@ def interpreters(machines: Sequence[str] = MACHINES) -> list[Interpreter]:
     return [Interpreter(minor, machine, libc) for machine in machines for libc in _TAGS for minor in _PYTHONS]
 
 
-def build(target: Path = TARGET, machines: Sequence[str] = MACHINES) -> Path:
-    """Write `target`/glowplug, replacing another client there; returns `target`. Raises ClientError."""
+def build(
+    target: Path = TARGET, machines: Sequence[str] = MACHINES, compilers: Mapping[str, str] | None = None
+) -> Path:
+    """Write `target`/glowplug, replacing another client there; returns `target`. Raises ClientError and BytecodeError.
+
+    `compilers` as `pythons.find` gives them.
+    """
     served = interpreters(machines)
     with ThreadPoolExecutor(4) as threads:
         fetched = dict(zip(served, threads.map(fetch, served), strict=True))
@@ -90,7 +101,29 @@ def build(target: Path = TARGET, machines: Sequence[str] = MACHINES) -> Path:
             unpack(wheel, place / _folder(wheel))
         table = {served.name: [_folder(wheel) for wheel in wheels] for served, wheels in fetched.items()}
         (place / "wheels.json").write_text(json.dumps(table, indent=1, sort_keys=True) + "\n")
+        _compile(place, served, table, pythons.find() if compilers is None else compilers)
     return target
+
+
+def _compile(
+    place: Path, served: Sequence[Interpreter], table: Mapping[str, Sequence[str]], compilers: Mapping[str, str]
+) -> None:
+    library = place / "lib"
+    modules = pyz.modules_of({path.relative_to(library).as_posix(): path.read_bytes() for path in _files(library)})
+    below = tuple(name.replace(".", "/") for name in pyz.kernel())
+    kernel = {name: data for name, data in modules.items() if name.startswith(below) or name == "glowplug/__init__.py"}
+    others = {name: data for name, data in modules.items() if name not in kernel}
+    (place / pyz.CODE).mkdir()
+    for name, python in compilers.items():
+        of_this = [one for one in served if name.startswith(f"cpython-3{one.minor}-")]
+        if of_this:
+            (place / pyz.CODE / name).write_bytes(bytecode.compiled(python, kernel, others))
+            folders = ["__main__.py", *sorted({folder for one in of_this for folder in table[one.name]})]
+            bytecode.compile_tree(python, [place / folder for folder in folders], place, INSTALLED)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def sources() -> Iterator[tuple[str, Path]]:
@@ -185,6 +218,9 @@ def main(arguments: Sequence[str]) -> int:
     machines = MACHINES if options.machine is None else (GO_NAMES.get(options.machine, options.machine),)
     try:
         made = build(machines=machines)
+    except bytecode.BytecodeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except ClientError as error:
         print(f"error: {error}\nhint: pip needs a package index; see `pip config list`", file=sys.stderr)
         return 1

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+    from typing import Any
 
 _OLDEST = (3, 9)
 _NOT_FOUND, _NOT_EXECUTABLE, _USAGE = 127, 126, 125
@@ -84,7 +85,9 @@ def _find_packages() -> "bool":
     place = sys.path[0]
     table = os.path.join(place, "wheels.json")
     if not os.path.isfile(table):
-        _prefer_bytecode(place)
+        from zipimport import zipimporter
+
+        _prefer_bytecode(place, place, lambda path: zipimporter(place).get_data(path))
         return False
     import json
 
@@ -94,32 +97,45 @@ def _find_packages() -> "bool":
         raise _NoClientError(f"nothing here is made for {_interpreter()}")
     # In front of everything: another version of these packages in the engine's environment is the engine's.
     sys.path[:1] = [os.path.join(place, name) for name in ("lib", *folders)]
+    _prefer_bytecode(place, os.path.join(place, "lib"), _content)
     return True
 
 
-def _prefer_bytecode(place: "str") -> "None":
-    """What the archive has compiled for this very Python before its sources; where there is nothing of the kind, the sources."""
+def _content(path: "str") -> "bytes":
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _prefer_bytecode(place: "str", library: "str", get_data: "Callable[[str], bytes]") -> "None":
+    """What is compiled for this very Python before its sources in `library`; where there is nothing of the kind, the sources."""
     import marshal
     import zlib
     from importlib.util import MAGIC_NUMBER
-    from zipimport import zipimporter
 
     name = f"{sys.implementation.cache_tag}-{MAGIC_NUMBER[:2].hex()}"
     try:
-        archive = zipimporter(place)
-        code = archive.get_data(os.path.join(place, "code", name))
+        code = get_data(os.path.join(place, "code", name))
         # What is unmarshalled here and below is of the file that this is a part of itself.
-        modules, texts = marshal.loads(zlib.decompress(code))  # noqa: S302
-        modules["glowplug"], texts.get("")
+        modules, ready = marshal.loads(code)  # noqa: S302
+        magic, patterns, texts = marshal.loads(zlib.decompress(ready))  # noqa: S302
+        modules["glowplug"], patterns.get(""), texts.get("")
     except (ImportError, OSError, ValueError, EOFError, TypeError, LookupError, AttributeError, zlib.error):
         return
-    sys.meta_path.insert(0, _Bytecode(place, modules, archive.get_data))
-    # What it wants of `inspect` is little, and that is half a compiler.
-    sys.modules.setdefault("inspect", _Inspect("inspect"))
+    sys.meta_path.insert(0, _Bytecode(library, modules, get_data))
+    _prefer_compiled(magic, patterns)
+    # What these want of other modules is little, and `inspect` is half a compiler.
+    standing_in: dict[str, ModuleType] = {
+        "inspect": _Inspect("inspect"),
+        "urllib.parse": _Quoting("urllib.parse"),
+    }
+    for module, small in standing_in.items():
+        sys.modules.setdefault(module, small)
     import dataclasses
+    import pathlib  # noqa: F401
 
-    if isinstance(sys.modules["inspect"], _Inspect):
-        del sys.modules["inspect"]
+    for module, small in standing_in.items():
+        if sys.modules[module] is small:
+            del sys.modules[module]
 
     def run(text: "str", *spaces: "dict[str, object]") -> "None":
         found = texts.get(text)
@@ -127,6 +143,24 @@ def _prefer_bytecode(place: "str") -> "None":
 
     # It writes the methods of each class as text; most of what a dataclass costs is compiling that.
     dataclasses.exec = run  # type: ignore[attr-defined]
+
+
+def _prefer_compiled(magic: "int", patterns: "dict[tuple[object, int], tuple[Any, ...]]") -> "None":
+    """Regular expressions as `re` of this very version has compiled them before: it does that in Python, at each start."""
+    import _sre  # type: ignore[import-not-found]
+    import re
+
+    compiler = sys.modules.get("re._compiler") or sys.modules.get("sre_compile")
+    if compiler is None or magic != _sre.MAGIC:
+        return
+    anew = compiler.compile
+
+    def compiled(pattern: "Any", flags: "int" = 0) -> "re.Pattern[Any]":
+        found = patterns.get((pattern, flags)) if type(pattern) in (str, bytes) else None
+        made: re.Pattern[Any] = _sre.compile(*found) if found else anew(pattern, flags)
+        return made
+
+    compiler.compile = compiled  # type: ignore[attr-defined]
 
 
 class _Inspect(type(sys)):  # type: ignore[misc]
@@ -142,8 +176,18 @@ class _Inspect(type(sys)):  # type: ignore[misc]
         return getattr(inspect, name)
 
 
+class _Quoting(type(sys)):  # type: ignore[misc]
+    """Of `urllib.parse` what pathlib takes of it, up to Python 3.12; it is asked for by `as_uri` alone."""
+
+    def quote_from_bytes(self, data: "bytes") -> "str":
+        """As the real one."""
+        from urllib.parse import quote_from_bytes
+
+        return quote_from_bytes(data)
+
+
 class _Bytecode:
-    """Finds and loads modules that are compiled already. `get_data` reads a file of the archive by its path."""
+    """Finds and loads modules that are compiled already. `get_data` reads what lies beside them by its path."""
 
     def __init__(
         self, place: "str", modules: "dict[str, tuple[bool, bytes]]", get_data: "Callable[[str], bytes]"
@@ -176,8 +220,9 @@ class _Bytecode:
     def exec_module(self, module: "ModuleType") -> "None":
         """Run its code."""
         import marshal
+        import zlib
 
-        code = marshal.loads(self._modules[module.__name__][1])  # noqa: S302
+        code = marshal.loads(zlib.decompress(self._modules[module.__name__][1]))  # noqa: S302
         exec(code, module.__dict__)  # noqa: S102 - it is what importing is
 
 

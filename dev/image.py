@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from dev import agent, client, dockerfile, oci
+from dev import agent, bytecode, client, dockerfile, oci
 from lab.cluster import images as lab_images
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,7 +35,7 @@ _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _HERE = {machine: architecture for architecture, machine in _MACHINES.items()}.get(platform.machine(), "")
 FAULTS = (
     client.ClientError,
-    agent.AgentError,
+    bytecode.BytecodeError,
     dockerfile.DockerfileError,
     oci.BaseError,
     subprocess.CalledProcessError,

@@ -59,9 +59,7 @@ def build(target: Path = TARGET, interpreters: Mapping[str, str] | None = None) 
     Raises BytecodeError.
     """
     sources = {name: path.read_bytes() for name, path in files(kernel())}
-    modules = {
-        name: data for name, data in sources.items() if name.endswith(".py") and not name.startswith(_UNCOMPILED)
-    }
+    modules = modules_of(sources)
     members = {"__main__.py": ENTRY.read_bytes(), **sources}
     for name, python in (pythons.find() if interpreters is None else interpreters).items():
         members[f"{CODE}/{name}"] = compiled(python, modules)
@@ -69,6 +67,11 @@ def build(target: Path = TARGET, interpreters: Mapping[str, str] | None = None) 
         beside.write_bytes(sealed(_zipped(members)))
         beside.chmod(0o755)
     return target
+
+
+def modules_of(sources: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """Those of the sources that bytecode is made of."""
+    return {name: data for name, data in sources.items() if name.endswith(".py") and not name.startswith(_UNCOMPILED)}
 
 
 def sealed(body: bytes) -> bytes:

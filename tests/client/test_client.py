@@ -17,7 +17,7 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from dev import client, pyz
+from dev import client, pythons, pyz
 from lab import s3
 from tests.client.interpreters import find, python
 from tests.client.starting import ENVIRONMENT, SHOWS, start
@@ -154,8 +154,33 @@ def _content(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {
         path.relative_to(folder).as_posix(): (path.stat().st_mode, path.read_bytes())
         for path in folder.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file()
     }
+
+
+@slow
+def test_it_has_bytecode_for_each_python_of_this_machine_that_it_serves(packed: Path) -> None:
+    served = {
+        name for name in pythons.find() if name.startswith(tuple(f"cpython-{one.replace('.', '')}-" for one in _SERVED))
+    }
+    assert {path.name for path in (packed / pyz.CODE).iterdir()} == served
+    tags = {path.name.split(".")[-2] for path in (packed / "wheels").rglob("*.pyc")}
+    assert tags == {name.rpartition("-")[0] for name in served}
+    assert not list((packed / "lib").rglob("*.pyc")), "one file a Python, not one for each module"
+    for compiled in (packed / "wheels").rglob("*.pyc"):
+        assert compiled.read_bytes()[4:8] == b"\1\0\0\0", "it is not compared with a source"
+
+
+@slow
+@pytest.mark.parametrize("version", [one for one in _SERVED if find(one)])
+def test_a_start_compiles_nothing(packed: Path, tmp_path: Path, version: str) -> None:
+    start_of_engine = ["run", "--exec", "--cache-root", str(tmp_path), "--engine", "torch", "--", "echo", "engine"]
+    for words, shown in ((start_of_engine, "glowplug.launch"), (["--version"], f"{packed}/wheels/click-")):
+        started = start([python(version), "-I", "-v", str(packed), *words])
+        assert started.status == 0
+        assert shown in started.err
+        compiled = [line for line in started.lines if line.startswith("# code object from") and ".pyc" not in line]
+        assert [line for line in compiled if str(packed) in line] == []
 
 
 # Started

@@ -40,6 +40,21 @@ def test_the_agent_is_packed_by_the_python_that_runs_it() -> None:
     assert re.search(r"^FROM --platform=\$BUILDPLATFORM \$\{PYTHON\} AS packed$", _TEXT, re.MULTILINE)
 
 
+def test_each_python_of_engines_images_compiles() -> None:
+    """The base's own beside those of other images, each on PATH and known to run."""
+    base = re.search(r"^ARG PYTHON=.*/python:(3\.\d+)-slim$", _TEXT, re.MULTILINE)
+    brought = re.findall(r"^COPY --from=python(\d)(\d+) /usr/local /opt/python\1\.\2$", _TEXT, re.MULTILINE)
+    found = [f"{major}.{minor}" for major, minor in brought]
+    assert base
+    assert [*found, base[1]] == ["3.10", "3.11", "3.12", "3.13"]
+    assert f"ENV PATH=$PATH:{':'.join(f'/opt/python{version}/bin' for version in found)}\n" in _TEXT
+    assert f"RUN for version in {' '.join(found)}; do" in _TEXT
+    for version in found:
+        name = version.replace(".", "")
+        assert f"ARG PYTHON{name}=docker.io/library/python:{version}-slim\n" in _TEXT
+        assert f"FROM --platform=$BUILDPLATFORM ${{PYTHON{name}}} AS python{name}\n" in _TEXT
+
+
 @pytest.mark.parametrize("name", _IMAGES)
 def test_it_runs_as_a_user_without_rights(name: str) -> None:
     """By number: with a name, kubelet could not tell that `runAsNonRoot` holds."""

@@ -6,12 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from dev import agent, client, image
+from dev import agent, client, image, pythons, pyz
 from glowplug.manifests import recipe
 from glowplug.manifests.writing import plain
 from lab import cluster
@@ -291,9 +292,19 @@ def test_everything_in_it_has_its_bytecode(whole: Path) -> None:
     assert lacking == []
 
 
-def test_it_holds_what_the_agent_puts_on_nodes(whole: Path, tmp_path: Path) -> None:
+def test_what_it_puts_on_nodes_and_into_pods_has_bytecode_for_the_pythons_that_built_it(
+    whole: Path, tmp_path: Path
+) -> None:
     _, (found,) = archives.read(whole)
-    assert f"{agent.INSTALLED.lstrip('/')}/lib/glowplug.pyz" in {member.name for member in found.members()}
+    found.unpack(tmp_path)
+    program = tmp_path / agent.INSTALLED.lstrip("/") / "lib" / "glowplug.pyz"
+    with zipfile.ZipFile(program) as opened:
+        named = [name.removeprefix(f"{pyz.CODE}/") for name in opened.namelist() if name.startswith(f"{pyz.CODE}/")]
+    assert named == list(pythons.find())
+    code = tmp_path / recipe.CLIENT_SOURCE.lstrip("/") / "glowplug" / pyz.CODE
+    assert {path.name for path in code.iterdir()} == {
+        name for name in named if any(name.startswith(f"cpython-3{one.minor}-") for one in client.interpreters())
+    }
 
 
 @pytest.fixture

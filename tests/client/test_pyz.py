@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import shutil
 import signal
@@ -123,12 +124,53 @@ def test_bytecode_or_sources_are_enough(archive: Path, tmp_path: Path, version: 
     assert (tmp_path / "root").is_dir(), "the launcher ran"
 
 
-@pytest.mark.parametrize("code", [b"", b"no such stream", zlib.compress(b"no such value"), zlib.compress(b"N")])
+@pytest.mark.parametrize(
+    "code",
+    [
+        *(b"", b"no such value", marshal.dumps(None), marshal.dumps(({}, b"no such stream"))),
+        marshal.dumps(({"glowplug": (True, b"")}, zlib.compress(b"N"))),
+    ],
+)
 def test_bytecode_that_cannot_be_read_is_as_good_as_none(archive: Path, tmp_path: Path, code: bytes) -> None:
     broken = _rewritten(archive, tmp_path / "broken.pyz", {f"{_CODE}{name}": code for name in pythons.find()})
     started = start(_exec(broken, "echo", "ran"))
     assert started.out == "ran\n"
     assert "engine_unknown" in started.err
+
+
+def test_a_python_that_it_has_no_bytecode_for_runs_the_sources(archive: Path, tmp_path: Path) -> None:
+    """Slower, and the same."""
+    other = _rewritten(archive, tmp_path / "other.pyz", without=lambda name: name.startswith(f"{_CODE}cpython-312-"))
+    environ = ENVIRONMENT | {"TMPDIR": str(tmp_path), "GLOWPLUG_CACHE_ROOT": str(tmp_path / "root")}
+    argv = [python("3.12"), "-IS", str(other), "run", "--exec", "--engine", "torch", "--", "echo", "ran"]
+    started = start(argv, environ)
+    assert (started.status, started.out) == (0, "ran\n")
+    assert (tmp_path / "root").is_dir(), "the launcher ran"
+
+
+@pytest.mark.parametrize("version", [one for one in _PYTHONS if one != "3.9"])
+def test_what_is_compiled_beforehand_is_what_is_imported(archive: Path, version: str) -> None:
+    """No module by its source, and no regular expression of a module by `re`'s own compiler."""
+    program = (
+        "import runpy, sys\n"
+        f"sys.argv = [{str(archive)!r}, 'run', '--exec', '--engine', 'torch', '--', 'true']\n"
+        f"sys.path.insert(0, {str(archive)!r})\n"
+        "import os, re\n"
+        "parser = sys.modules.get('re._parser') or sys.modules['sre_parse']\n"
+        "parse, parsed = parser.parse, []\n"
+        "parser.parse = lambda text, *more: parsed.append(text) or parse(text, *more)\n"
+        "def ended(*words):\n"
+        "    loaders = {type(m.__spec__.loader).__name__ for n, m in list(sys.modules.items()) if n.startswith('glowplug')}\n"
+        "    print(*loaders, len(parsed), flush=True)\n"
+        "    os._exit(0)\n"
+        "os.execvpe = ended\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    environ = ENVIRONMENT | {"GLOWPLUG_CACHE_ROOT": "/proc/none"}
+    started = start([python(version), "-ISc", program], environ)
+    loaders, count = started.out.split()
+    assert loaders == "_Bytecode", started.err
+    assert int(count) <= 10, "what code compiles while it runs"
 
 
 @pytest.mark.parametrize("version", _TOO_OLD)

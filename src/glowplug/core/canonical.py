@@ -13,6 +13,8 @@ from typing import Final, Union
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
 
+_PLAIN: Final = frozenset((str, int, bool, type(None)))
+
 Json = Union[None, bool, int, str, "list[Json]", "dict[str, Json]"]
 
 
@@ -36,16 +38,18 @@ def is_digest(text: str) -> bool:
 
 
 def _refuse(value: object) -> None:
-    if value is None or isinstance(value, (bool, int, str)):
+    if type(value) in _PLAIN or isinstance(value, (int, str)):
         return
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
                 raise TypeError(f"canonical JSON has string keys only, not {type(key).__name__}")
-            _refuse(item)
+            if type(item) not in _PLAIN:
+                _refuse(item)
         return
     if isinstance(value, (list, tuple)):
         for item in value:
-            _refuse(item)
+            if type(item) not in _PLAIN:
+                _refuse(item)
         return
     raise TypeError(f"canonical JSON has no {type(value).__name__}")

@@ -6,7 +6,6 @@ then bounded by one number (`--restore-timeout`), whatever happens inside.
 
 from __future__ import annotations
 
-import datetime as dt
 import time
 from dataclasses import dataclass
 from typing import Protocol
@@ -86,10 +85,14 @@ class Deadline:
 
 def iso(seconds: float) -> str:
     """RFC 3339 in UTC with milliseconds, as every document writes moments."""
+    import datetime as dt  # only documents need it, and those are written beside the engine
+
     moment = dt.datetime.fromtimestamp(seconds, dt.timezone.utc)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
 
 
 def from_iso(text: str) -> float:
     """Seconds since the epoch of an RFC 3339 moment. Raises ValueError."""
+    import datetime as dt
+
     return dt.datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text).timestamp()

@@ -9,6 +9,7 @@ exec ends it. The watcher is forked before any of that, see `launch.watcher`.
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import TYPE_CHECKING, Final, NoReturn, Optional
 
@@ -42,6 +43,8 @@ def start(
 ) -> NoReturn:
     """Become `command`; where `options` gives None, as it was given."""
     own = dict(environ)
+    # Nothing that is made from here on is given up before exec; looking for what is takes a tenth of the time.
+    gc.disable()
     try:
         from glowplug.launch.execute import as_given
 

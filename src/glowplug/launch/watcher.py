@@ -10,6 +10,7 @@ What it alone needs it imports itself, while the launcher prepares: from an arch
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pickle
 import select
@@ -234,7 +235,8 @@ def _wake(descriptor: int) -> None:
 
 
 def _settle_down(kept: set[int]) -> None:
-    """Let go of everything that is the engine's, and stand behind it."""
+    """Let go of everything that is the engine's, and stand behind it. It lives long: what it gives up is looked for again."""
+    gc.enable()
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1):
         os.dup2(null, standard)

@@ -46,22 +46,24 @@ def duplicate(source: Path, files: Sequence[File], into: Path, deadline: Deadlin
         copying = _Copying(deadline)
         for item in sorted(files, key=lambda item: item.path):
             deadline.check("copying from the node")
-            descriptor = _open(here, item.path)
+            descriptor = _open(here, item)
             try:
                 copying.file(descriptor, item, there)
             finally:
                 os.close(descriptor)
 
 
-def _open(walker: paths.Walker, path: str) -> int:
+def _open(walker: paths.Walker, item: File) -> int:
     try:
-        parent, name = walker.parent(path)
+        parent, name = walker.parent(item.path)
         descriptor = os.open(name, _READ, dir_fd=parent)
     except OSError as error:
-        raise _of_source(error, path) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise _of_source(error, item.path) from error
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size != item.size:
         os.close(descriptor)
-        raise IntegrityError(f"{path!r} is not a regular file")
+        what = "as long as its table says" if stat.S_ISREG(status.st_mode) else "a regular file"
+        raise IntegrityError(f"{item.path!r} is not {what}")
     return descriptor
 
 
@@ -84,8 +86,6 @@ class _Copying:
         self._buffer = memoryview(bytearray(_CHUNK))
 
     def file(self, source: int, item: File, there: paths.Walker) -> None:
-        if os.fstat(source).st_size != item.size:
-            raise IntegrityError(f"{item.path!r} is not as long as its table says")
         parent, name = there.parent(item.path, make=True)
         target = os.open(name, _WRITE, 0o600, dir_fd=parent)
         try:
@@ -116,15 +116,20 @@ class _Copying:
 
     def _copied(self, source: int, target: int, item: File) -> str:
         digest = hashlib.sha256()
-        while True:
+        left = item.size
+        while left:
             try:
                 count = os.readv(source, [self._buffer])
             except OSError as error:
                 raise _of_source(error, item.path) from error
-            if not count:
-                return digest.hexdigest()
-            digest.update(self._buffer[:count])
-            done = 0
+            if not count or count > left:
+                raise IntegrityError(f"{item.path!r} is not as long as its table says")
+            piece = self._buffer[:count]
+            digest.update(piece)
+            done = os.write(target, piece)
             while done < count:
-                done += os.write(target, self._buffer[done:count])
-            self._deadline.check("copying from the node")
+                done += os.write(target, piece[done:])
+            left -= count
+            if left:
+                self._deadline.check("copying from the node")
+        return digest.hexdigest()

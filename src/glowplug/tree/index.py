@@ -7,6 +7,7 @@ One that never holds still is listed as it was read last: the packer compares by
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import stat
@@ -101,7 +102,7 @@ class _Walk:
                             folders.append((item.name, path))
                     elif item.name.startswith(TEMPORARY_PREFIX):
                         continue
-                    elif self._select is None or self._select(path):
+                    elif (self._select is None or self._select(path)) and not self._just_put(path, item):
                         self._leaf(item.name, path, descriptor, regular=item.is_file(follow_symlinks=False))
             for name, path in folders:
                 self._folder(name, path, descriptor)
@@ -120,6 +121,22 @@ class _Walk:
             self._skip(path)
             return
         self.directory(descriptor, path + "/")
+
+    def _just_put(self, path: str, item: os.DirEntry[str]) -> bool:
+        """List a file that was put here a moment ago, without opening it; False where it is another one."""
+        known = self._known.get(path)
+        if known is None:
+            return False
+        try:
+            status = item.stat(follow_symlinks=False)
+        except OSError:
+            return False
+        if not stat.S_ISREG(status.st_mode) or (status.st_size, status.st_mtime_ns) != (known.size, known.mtime_ns):
+            return False
+        # Without a stamp: should it be written at once, the clock of the file system could hide that from the next scan.
+        mode = stat.S_IMODE(status.st_mode)
+        self.files[path] = known if mode == known.mode else dataclasses.replace(known, mode=mode)
+        return True
 
     def _leaf(self, name: str, path: str, above: int, *, regular: bool) -> None:
         if not regular or paths.fault(path):
@@ -149,11 +166,6 @@ class _Walk:
             known = self._previous.files[path]
             self.files[path] = File(path, known.size, known.sha256, stat.S_IMODE(before.st_mode), known.mtime_ns)
             self.stamps[path] = stamp
-            return
-        just_put = self._known.get(path)
-        if just_put is not None and (just_put.size, just_put.mtime_ns) == (stamp.size, stamp.mtime_ns):
-            # Without a stamp: should it be written at once, the clock of the file system could hide that from the next scan.
-            self.files[path] = File(path, stamp.size, just_put.sha256, stat.S_IMODE(before.st_mode), stamp.mtime_ns)
             return
         for reading in range(1, _READINGS + 1):
             started_ns = time.time_ns()

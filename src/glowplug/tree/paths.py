@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from typing import TYPE_CHECKING, Final
 
 from glowplug.core.atomic import TEMPORARY_PREFIX
@@ -26,11 +27,15 @@ DEEPEST: Final = 64
 """Parts of a path at most: each level costs a walker a descriptor and a stack frame."""
 
 _LONGEST_PART: Final = 255
+# What nearly every path of a cache is like; for any other the rules are gone through one by one.
+_USUAL: Final = re.compile(r"(?:[A-Za-z0-9_\-][A-Za-z0-9_.\-]{0,200}/){0,40}[A-Za-z0-9_\-][A-Za-z0-9_.\-]{0,200}")
 _OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def fault(path: str, longest: int = 1024) -> str:
     """Why `path` may not occur in an archive, "" when it may. `longest` is in bytes."""
+    if len(path) <= longest and _USUAL.fullmatch(path):
+        return ""
     try:
         encoded = path.encode("utf-8")
     except UnicodeEncodeError:
@@ -76,6 +81,8 @@ class Walker:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._stack: list[tuple[str, int]] = []
+        self._folder = ""
+        self._descriptor = self._root
 
     def __enter__(self) -> Walker:
         return self
@@ -88,6 +95,7 @@ class Walker:
     def close(self) -> None:
         """Give all descriptors back."""
         self._shorten(0)
+        self._descriptor = -1
         if self._root >= 0:
             os.close(self._root)
             self._root = -1
@@ -102,15 +110,20 @@ class Walker:
         With `make`, missing directories are made. Raises OSError (ENOENT, ENOTDIR, and ELOOP or ENOTDIR at a symlink). The
         descriptor is good until the next call.
         """
-        *folders, name = path.split("/")
+        folder, _, name = path.rpartition("/")
+        if folder == self._folder and self._descriptor >= 0:  # most files lie beside the one before
+            return self._descriptor, name
+        self._descriptor = -1
+        folders = folder.split("/") if folder else []
         same = 0
         while same < min(len(folders), len(self._stack)) and self._stack[same][0] == folders[same]:
             same += 1
         self._shorten(same)
-        for folder in folders[same:]:
+        for part in folders[same:]:
             above = self._stack[-1][1] if self._stack else self._root
-            self._stack.append((folder, _enter(folder, above, make=make)))
-        return (self._stack[-1][1] if self._stack else self._root), name
+            self._stack.append((part, _enter(part, above, make=make)))
+        self._folder, self._descriptor = folder, self._stack[-1][1] if self._stack else self._root
+        return self._descriptor, name
 
     def _shorten(self, length: int) -> None:
         while len(self._stack) > length:

@@ -14,8 +14,6 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from glowplug.core import atomic, canonical
-from glowplug.core.documents import codec
-from glowplug.core.errors import BadInputError
 from glowplug.tree import paths
 from glowplug.tree.model import File
 from glowplug.tree.workspace import own_directory
@@ -26,7 +24,8 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = "parts"
 _LARGEST: Final = 64 << 20
-_COLUMNS: Final = ("path", "size", "sha256", "mode", "mtime_ns")
+_TYPES: Final = [str, int, str, int, int]
+"""Of a row: path, size, sha256, mode, mtime_ns. By hand, since three hundred files are read before an engine starts."""
 
 
 def write(cache_root: Path, sha256: str, index: Sequence[str], files: Sequence[File]) -> None:
@@ -51,10 +50,10 @@ def read(cache_root: Path, sha256: str) -> tuple[File, ...] | None:
             value = json.loads(handle.read(_LARGEST))
         index = frozenset(value["index"])
         rows = value["files"]
-        if any(len(row) != len(_COLUMNS) for row in rows):
+        if any([type(field) for field in row] != _TYPES for row in rows):
             return None
-        files = [codec.from_json(File, dict(zip(_COLUMNS, row))) for row in rows]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError, BadInputError):
+        files = [File(*row) for row in rows]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     if any(paths.fault(item.path) for item in files):
         return None

@@ -4,7 +4,6 @@ all.
 
 from __future__ import annotations
 
-import fnmatch
 import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Optional
@@ -25,6 +24,7 @@ _SERVERS: Final = frozenset(
 )
 _CLI_MODULES: Final = frozenset({"vllm", "vllm.entrypoints.cli.main"})
 _NOT_A_START: Final = frozenset({"-h", "--help", "-v", "--version"})
+_LONGEST_NAME: Final = 256
 _LAYOUT: Final = frozenset(
     {
         "tensor-parallel-size",
@@ -168,12 +168,29 @@ def _rules() -> tuple[_Rule, ...]:
     return tuple(_Rule(row["name"], row["treat"], row["default"]) for row in table(_PACKAGE, "key_env"))
 
 
-@functools.lru_cache(maxsize=4096)
 def _rule_of(name: str) -> Optional[_Rule]:
+    # What is remembered of strangers' words must be small.
+    return _known_rule_of(name) if len(name) <= _LONGEST_NAME else _find_rule(name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _known_rule_of(name: str) -> Optional[_Rule]:
+    return _find_rule(name)
+
+
+def _find_rule(name: str) -> Optional[_Rule]:
     for rule in _rules():
-        if rule.name == name or ("*" in rule.name and fnmatch.fnmatchcase(name, rule.name)):
+        if _fits(name, rule.name):
             return rule
     return None
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Whether it is the name, or one that fits where the pattern has its star; by hand, since `fnmatch` compiles each pattern."""
+    head, star, tail = pattern.partition("*")
+    if not star:
+        return name == pattern
+    return len(name) >= len(head) + len(tail) and name.startswith(head) and name.endswith(tail)
 
 
 def split_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
