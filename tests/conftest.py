@@ -7,11 +7,7 @@ could bring to this machine).
 
 from __future__ import annotations
 
-import fcntl
-import os
-import tempfile
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -83,18 +79,6 @@ def kube_server() -> Iterator[kube.Server]:
     with kube.serve() as server:
         server.install_crds(kube.CRDS.glob("*.yaml"))
         yield server
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_cluster_at_a_time(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tests that bring up a cluster look at what it leaves on the machine: another one beside it would be seen."""
-    marked = any(item.get_closest_marker("cluster") for item in request.session.items if item.path == request.path)
-    if not marked:
-        yield
-        return
-    with (Path(tempfile.gettempdir()) / f"glowplug-tests-{os.getuid()}-cluster.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _parts_of(item: pytest.Item) -> frozenset[str]:

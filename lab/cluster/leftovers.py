@@ -30,6 +30,8 @@ from lab.cluster import cgroups, network
 PREFIX = "glowplug-cluster-"
 HARNESS, KEEPER = "harness.lock", "keeper.lock"
 _PROMPT = "prompt.json"
+WHOSE = "GLOWPLUG_CLUSTER_WHOSE"
+"""A variable: prompts that have another value in it have clusters of their own, and leave each other's alone."""
 _ALONE = "\0glowplug-cluster"
 _PATIENCE_SECONDS = 90.0
 
@@ -60,8 +62,9 @@ class Found:
 
     @property
     def at_prompt(self) -> bool:
-        """Whether it is a prompt's, and goes on."""
-        return self.state is State.HELD and self.prompt is not None and self.prompt.lives()
+        """Whether it is our prompt's, and goes on."""
+        own = self.prompt is not None and self.prompt.whose == os.environ.get(WHOSE, "") and self.prompt.lives()
+        return self.state is State.HELD and own
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class Prompt:
 
     pid: int
     began: str
+    whose: str = ""
 
     def lives(self) -> bool:
         """Whether it is still that process."""
@@ -117,7 +121,9 @@ def hold(lock: Path) -> int:
 
 def claim_for_prompt(base: Path) -> None:
     """Say that the cluster belongs to this process and that `make cluster-down` may end it."""
-    (base / _PROMPT).write_text(json.dumps({"pid": os.getpid(), "began": _began(os.getpid())}))
+    (base / _PROMPT).write_text(
+        json.dumps({"pid": os.getpid(), "began": _began(os.getpid()), "whose": os.environ.get(WHOSE, "")})
+    )
 
 
 def found() -> list[Found]:
@@ -198,7 +204,7 @@ def _prompt(base: Path) -> Prompt | None:
         document = json.loads((base / _PROMPT).read_text())
     except (FileNotFoundError, ValueError):
         return None
-    return Prompt(document["pid"], document["began"])
+    return Prompt(document["pid"], document["began"], document.get("whose", ""))
 
 
 def _began(pid: int) -> str:

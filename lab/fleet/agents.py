@@ -47,6 +47,22 @@ def restarts(running: Cluster, node: str) -> int:
     return int(status["restartCount"])
 
 
+def replace(running: Cluster, node: str, seconds: float = 90.0) -> None:
+    """Delete the pod of that node's agent; return when another one's container runs, ready or not. Raises TimeoutError."""
+    old = pod_of(running, node)["metadata"]
+    running.kubectl("delete", "pod", f"--namespace={SYSTEM}", old["name"], "--grace-period=1")
+
+    def runs() -> bool:
+        try:
+            pod = pod_of(running, node)
+        except LookupError:
+            return False
+        statuses = pod["status"].get("containerStatuses", ())
+        return pod["metadata"]["uid"] != old["uid"] and any("running" in one["state"] for one in statuses)
+
+    wait_for(seconds, f"a new agent runs on {node}", runs)
+
+
 def signal(node: Node, name: str) -> None:
     """Send that signal (KILL, STOP, CONT) to the agent's processes on a node. Raises OSError when there is none."""
     done = node.run(["sh", "-c", f"kill -{name} $({_FIND})"])

@@ -80,10 +80,15 @@ def on_a_cpu(
 
 def reaching(documents: Iterable[Document], server: s3.Server) -> list[Document]:
     """The same documents with the variables by which what runs in them finds S3; as Pod Identity would give them."""
+    return told(documents, server.env())
+
+
+def told(documents: Iterable[Document], variables: Mapping[str, str]) -> list[Document]:
+    """The same documents with more variables for all that runs in them."""
     changed = list(documents)
     for pod in _pods(changed):
         for container in pod["containers"]:
-            set_variables(container, server.env())
+            set_variables(container, variables)
     return changed
 
 

@@ -37,13 +37,18 @@ class Seen:
     @property
     def init_seconds(self) -> float:
         """The engine's own figure, from its log, which a launcher that became the engine does not read."""
-        found = _INIT.search(self.log)
-        assert found, f"{self.pod} says nothing of its initialisation: {self.log[-3000:]}"
-        return float(found[1])
+        return init_seconds(self.log)
 
     def __str__(self) -> str:
         what = {name: self.document.get(name) for name in ("verdict", "restore", "publish")}
         return f"{self.pod} on {self.node}: {json.dumps(what)}\n{self.log[-3000:]}"
+
+
+def init_seconds(log: str) -> float:
+    """The engine's own figure for its initialisation, in what it printed."""
+    found = _INIT.search(log)
+    assert found, f"nothing is said of the initialisation: {log[-3000:]}"
+    return float(found[1])
 
 
 def named(running: Cluster, label: str, namespace: str = "default") -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ _STORE = "s3://cache"
 
 @dataclass(frozen=True)
 class Direct:
-    """A Job bakes; then a pod on one node, its container started again, and a pod on the other node."""
+    """A Job bakes; then a pod on one node, another one there when it is the second of its kind, and a pod on the other node."""
 
     baked: str
     """What the Job's pod printed."""
@@ -29,6 +29,11 @@ class Direct:
 
     def __iter__(self) -> Iterator[starts.Seen]:
         return iter((self.first, self.steady, self.second))
+
+    @property
+    def baked_init_seconds(self) -> float:
+        """What the Job's engine says of its initialisation."""
+        return starts.init_seconds(self.baked)
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,8 @@ class Joining:
 
 @contextmanager
 def direct_mode(place: Path, image: Path) -> Iterator[cluster.Cluster]:
-    """Two nodes with one GPU each. `image` is an archive of glowplug's image, `place` a directory for the model."""
-    with cluster.up([rendered.gpu_node(), rendered.gpu_node()], buckets=["models", "cache"]) as running:
+    """Two nodes with two GPUs and with one. `image` is an archive of glowplug's image, `place` a directory for the model."""
+    with cluster.up([rendered.gpu_node(2), rendered.gpu_node()], buckets=["models", "cache"]) as running:
         _prepare(running, place, image)
         yield running
 
@@ -64,8 +69,9 @@ def node_mode(place: Path, image: Path) -> Iterator[cluster.Cluster]:
 
 
 def direct(running: cluster.Cluster) -> Direct:
-    """On two nodes of `direct_mode`. Pods may read the store, the Job may write it."""
+    """On the nodes of `direct_mode`, one after the other. Pods may read the store, the Job may write it."""
     python = engine.build()
+    running.kubectl("cordon", "node-2")
     job = rendered.render("bake", *_WORDS, f"--store={_STORE}")
     rendered.apply(running, rendered.on_a_cpu(job, python, running.s3))
     baked = starts.wait_for_job(running, f"{NAME}-bake")
@@ -73,9 +79,10 @@ def direct(running: cluster.Cluster) -> Direct:
     rendered.apply(running, rendered.on_a_cpu(documents, python, running.s3.with_keys(s3.READER)))
     known: set[str] = set()
     first = starts.seen(running, starts.new_pod(running, NAME, known))
-    running.kubectl("exec", first.pod, "--", "kill", "1")
-    steady = starts.seen(running, first.pod, other_than=str(first.document["id"]))
     starts.scale(running, NAME, 2)
+    steady = starts.seen(running, starts.new_pod(running, NAME, known))
+    running.kubectl("uncordon", "node-2")
+    starts.scale(running, NAME, 3)
     return Direct(baked, first, steady, starts.seen(running, starts.new_pod(running, NAME, known)))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +10,23 @@ import pytest
 
 from glowplug import __version__
 from glowplug.manifests import recipe
-from lab import cluster, engine, s3
+from lab import cluster, s3
 from lab.cluster import pods
-from lab.fleet import image, rendered
+from lab.fleet import rendered
 from tests.cluster import programs
+from tests.cluster.conftest import Fleet
 from tests.parts import requires
 
 pytestmark = [requires("cluster", "engine", "s3", "kube"), pytest.mark.slow]
 _IMAGE = f"glowplug:{__version__}"
-_START = recipe.Start("s3://cache")
+_START = recipe.Start("s3://pods")
 _DIRECT = recipe.direct(_IMAGE, _START)
 _NODE = recipe.node("/mnt/k8s-disks/0", "default")
 
 
 @pytest.fixture(scope="module")
-def python() -> Path:
-    return engine.build()
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[cluster.Cluster]:
-    with cluster.up(1, buckets=["cache"]) as one:
-        one.load_image(image.archive())
-        yield one
+def running(fleet: Fleet) -> cluster.Cluster:
+    return fleet.running
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,15 @@
-"""The five ways in which vLLM compiles: cold, two more starts on that node, one on a new node that shares only the store."""
+"""The five ways in which vLLM compiles: cold, once more on that node, and on a new node that shares only the store.
+
+How fast that is is judged on the path that most people have, here and, with pods one after the other, in `tests/cluster`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from demo.scenarios import Row
 from lab.vllm import CompilePath
 from tests.engine.conftest import Fleet, publishes, told, verdicts
 from tests.parts import requires
@@ -13,31 +19,30 @@ pytestmark = [requires("engine", "s3"), pytest.mark.slow]
 
 @pytest.mark.parametrize("path", [CompilePath.STOCK, CompilePath.VLLM_COMPILE, CompilePath.MEGA_AOT])
 def test_a_path_that_hits(fleet: Fleet, path: CompilePath) -> None:
-    rows = [fleet.start(node, path=path) for node in ("first", "first", "first", "new")]
-    assert verdicts(rows) == ["miss", "hit", "hit", "hit"], [told(row) for row in rows]
-    outcomes = publishes(rows)
-    assert outcomes[0] == "published"
-    assert outcomes[1:].count("published") <= 2, outcomes
+    rows = [fleet.start(node, path=path) for node in ("first", "first", "new")]
+    assert verdicts(rows) == ["miss", "hit", "hit"], [told(row) for row in rows]
+    assert publishes(rows)[0] == "published"
     assert len({row.start["key_digest"] for row in rows}) == 1
-    new = rows[3]
+    new = rows[2]
     assert new.start["restore"]["outcome"] == "restored"
     assert (rows[0].engine_init_seconds or 0) / (new.engine_init_seconds or 1) >= 2
 
 
 def test_the_aot_path_is_as_fast_on_a_new_node_as_on_a_warm_one(fleet: Fleet) -> None:
-    cold = fleet.start("first")
-    steady = [fleet.start("first"), fleet.start("first")]
-    new = [fleet.start("second"), fleet.start("third")]
+    cold, steady, new = fleet.start("first"), [fleet.start("first")], [fleet.start("second")]
+
+    def best(rows: Sequence[Row]) -> float:
+        return min(row.engine_init_seconds or 0 for row in rows)
+
+    # Single starts on a shared machine vary: where one says no, the best of two stands for each side.
+    if best(new) > 1.5 * best(steady) or (cold.engine_init_seconds or 0) < 3 * best(new):
+        steady.append(fleet.start("first"))
+        new.append(fleet.start("third"))
     rows = [cold, *steady, *new]
-    assert verdicts(rows) == ["miss", "hit", "hit", "hit", "hit"], [told(row) for row in rows]
-    assert publishes(rows) == ["published", "unchanged", "unchanged", "unchanged", "unchanged"], [
-        told(row) for row in rows
-    ]
-    # Single starts on a shared machine vary: the best of two stands for each side.
-    best_steady = min(row.engine_init_seconds or 0 for row in steady)
-    best_new = min(row.engine_init_seconds or 0 for row in new)
-    assert best_new / best_steady <= 1.5, [told(row) for row in rows]
-    assert (cold.engine_init_seconds or 0) / best_new >= 3, [told(row) for row in rows]
+    assert verdicts(rows) == ["miss", *["hit"] * (len(rows) - 1)], [told(row) for row in rows]
+    assert publishes(rows) == ["published", *["unchanged"] * (len(rows) - 1)], [told(row) for row in rows]
+    assert best(new) <= 1.5 * best(steady), [told(row) for row in rows]
+    assert (cold.engine_init_seconds or 0) >= 3 * best(new), [told(row) for row in rows]
     start = new[0].start
     assert start["weights"]["bytes"] > 1_000_000
     assert start["restore"]["bytes"] > 0
