@@ -25,6 +25,8 @@ DIRECT = recipe.direct("glowplug:1", Start("s3://b/cache"))
 NODE = recipe.node(NVME, "team-a")
 BAKE = recipe.bake("glowplug:1", Start("s3://b/cache"), 630)
 PROGRAMS = {"direct": recipe.DIRECT_PROGRAM, "node": recipe.NODE_PROGRAM, "bake": recipe.DIRECT_PROGRAM}
+NO_CLIENT = "glowplug: no client on this node after {} s; the engine starts plain\n"
+"""In node mode, where an agent should have put it there: the one line of a start that waited in vain."""
 
 
 class Pod:
@@ -88,6 +90,7 @@ def test_a_client_that_never_comes_is_waited_for_no_longer_than_that(pod: Pod) -
     assert pod.run(NODE, recipe.NODE_PROGRAM) == (7, ["engine", *ENGINE[1:]])
     slept = Path(f"{pod.program}.slept").read_text().split()
     assert sum(map(int, slept)) == WAIT_SECONDS
+    assert pod.stderr == NO_CLIENT.format(WAIT_SECONDS)
 
 
 def _nothing(_: Pod) -> dict[str, str]:
@@ -140,7 +143,7 @@ def test_without_a_client_the_engine_starts_as_it_always_did(
 ) -> None:
     added = {"direct": DIRECT, "node": NODE}[mode]
     assert pod.run(added, PROGRAMS[mode], **lacking(pod)) == (7, ENGINE)
-    assert pod.stderr == ""
+    assert pod.stderr == (NO_CLIENT.format(1) if (mode, lacking) == ("node", _nothing) else "")
 
 
 def test_a_directory_with_the_client_counts_too(pod: Pod) -> None:

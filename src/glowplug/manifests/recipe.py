@@ -53,11 +53,15 @@ _BOTTLEROCKET_NVME: Final = "/mnt/.ephemeral"
 # `-S`: nothing of an image's site-packages is needed, and whatever is installed there to run at each start stays out of it.
 _RUN: Final = "python3 -IS {program}"
 PROBED: Final = 42
-_FOUND: Final = f"[ -r {{program}} ] && {{{{ {_RUN} --probe >/dev/null 2>&1; [ $? = {PROBED} ]; }}}}"
+_RUNS: Final = f"{{{{ {_RUN} --probe >/dev/null 2>&1; [ $? = {PROBED} ]; }}}}"
+_FOUND: Final = f"[ -r {{program}} ] && {_RUNS}"
 # On a node that has just joined, the agent and the first pod start in the same second. As long as a pod waits for artifacts at
 # most; the launcher counts this against its own patience. Without `sleep` there is no waiting.
 _SECONDS: Final = " ".join(map(str, range(1, WAIT_SECONDS + 1)))
-_AWAITED: Final = f"for n in {_SECONDS}; do [ -r {{program}} ] || sleep 1 2>/dev/null || break; done"
+_WAITED: Final = f"for n in {_SECONDS}; do [ -r {{program}} ] || sleep 1 2>/dev/null || break; done"
+# Said, since a start that lost these seconds for nothing otherwise looks like any other.
+_NOT_THERE: Final = '! echo "glowplug: no client on this node after $n s; the engine starts plain" >&2'
+_AWAITED: Final = f"{{{{ {_WAITED}; {{{{ [ -r {{program}} ] || {_NOT_THERE}; }}}} && {_RUNS}; }}}}"
 
 
 @dataclass(frozen=True)
@@ -259,9 +263,7 @@ def unprivileged() -> dict[str, Any]:
 
 
 def _launcher(program: str, *, awaited: bool = False) -> tuple[str, ...]:
-    found, run = _FOUND.format(program=program), _RUN.format(program=program)
-    if awaited:
-        found = f"{{ {_AWAITED.format(program=program)}; {found}; }}"
+    found, run = (_AWAITED if awaited else _FOUND).format(program=program), _RUN.format(program=program)
     script = f'[ "$GLOWPLUG_DISABLE" != 1 ] && {found} && exec {run} run --exec -- "$@"; exec "$@"'
     return ("sh", "-c", script, SHELL_NAME)
 
