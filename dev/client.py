@@ -46,11 +46,12 @@ _TAGS = {
 }
 PACKAGES = {"click": 99, "obstore": 99, "backports-zstd": 13, "typing-extensions": 12}
 """What the client imports beside the standard library, and the last Python 3 that needs it."""
-ABOVE_THE_LINE = ("cache", "models", "starts", "store", "supervise")
+ABOVE_THE_LINE = ("cache", "models", "store", "supervise")
 """glowplug's packages in it beside the kernel, and beside the commands of `cli` that are not in `_NOT_IN_PODS`."""
 _NOT_IN_PODS = frozenset(
     (
-        *("plan", "render", "inject", "lint", "rules", "startup", "check", "report", "completion", "agent"),
+        *("plan", "render", "inject", "lint", "rules", "startup", "check", "report", "completion"),
+        *("agent", "release", "daemon", "fingerprint"),
         *("inputs", "kustomizations", "rewriting", "diffs", "warming", "collecting"),
     )
 )
