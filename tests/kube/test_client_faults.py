@@ -7,10 +7,13 @@ import itertools
 import json
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from glowplug.core.errors import (
     AccessDeniedError,
@@ -21,7 +24,7 @@ from glowplug.core.errors import (
     NotFoundError,
     UnavailableError,
 )
-from glowplug.kube import answers, connect, watching
+from glowplug.kube import answers, connect, listing, questions, watching
 from glowplug.kube.client import Client
 from glowplug.kube.contract import Change
 from tests.clocks import SLACK
@@ -42,7 +45,9 @@ def ask(tmp_path: Path) -> Iterator[Callable[..., tuple[Client, Scripted]]]:
     """A client of a server that answers by a function, or by one function after the other."""
     with contextlib.ExitStack() as open_ones:
 
-        def start(*scripts: Script, seconds: float = 30.0) -> tuple[Client, Scripted]:
+        def start(
+            *scripts: Script, seconds: float = 30.0, most_bytes: int = questions.MOST_ANSWER
+        ) -> tuple[Client, Scripted]:
             turns = itertools.chain(scripts, itertools.repeat(scripts[-1]))
 
             def answer(server: Scripted, one: Asked) -> None:
@@ -50,13 +55,26 @@ def ask(tmp_path: Path) -> Iterator[Callable[..., tuple[Client, Scripted]]]:
 
             scripted = open_ones.enter_context(serving(answer))
             config = scripted.kubeconfig(tmp_path, token="secret-token")
-            return open_ones.enter_context(connect.from_kubeconfig(config, seconds=seconds)), scripted
+            return open_ones.enter_context(
+                connect.from_kubeconfig(config, seconds=seconds, most_bytes=most_bytes)
+            ), scripted
 
         yield start
 
 
 def answering(code: int, body: object, **headers: str) -> Script:
     return lambda _, one: one.answer(code, body, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def paging(names: Sequence[str], *, pages: bool = True) -> Script:
+    """A list in pages of the size that is asked for, or as the server's memory has it: whole."""
+
+    def answer(_: Scripted, one: Asked) -> None:
+        begin = int(one.query.get("continue") or 0)
+        end = begin + int(one.query["limit"]) if pages else len(names)
+        one.answer(200, listed(*names[begin:end], more=str(end) if end < len(names) else ""))
+
+    return answer
 
 
 def breaking(_: Scripted, one: Asked) -> None:
@@ -207,11 +225,11 @@ class TestAgain:
         assert not server.ended.is_set()
 
     def test_an_answer_that_is_too_long_is_not_taken_for_nonsense(
-        self, ask: Callable[..., tuple[Client, Scripted]], monkeypatch: pytest.MonkeyPatch
+        self, ask: Callable[..., tuple[Client, Scripted]]
     ) -> None:
-        monkeypatch.setattr("glowplug.kube.link._MOST_ANSWER", 1000)
-        client, _ = ask(answering(200, pod("n" * 2000)))
+        client, server = ask(answering(200, pod("n" * 2000)), most_bytes=1000)
         assert "answers with too much (get node n)" in raised(lambda: client.node("n")).message
+        assert len(server.asked) == 1, "it would be as long again"
 
     def test_nobody_there(self, tmp_path: Path) -> None:
         config = Scripted("http://127.0.0.1:1").kubeconfig(tmp_path, token="secret-token")
@@ -234,6 +252,124 @@ class TestPages:
     def test_not_for_ever(self, ask: Callable[..., tuple[Client, Scripted]]) -> None:
         client, _ = ask(*[answering(200, listed("a", more="next")), answering(410, b"")] * 9)
         assert "expire faster" in raised(lambda: list(client.pods())).message
+
+    def test_a_page_that_is_too_large_is_asked_for_again_as_a_smaller_one(
+        self, ask: Callable[..., tuple[Client, Scripted]]
+    ) -> None:
+        client, server = ask(paging([f"{number:0300d}" for number in range(100)]), most_bytes=8000)
+        assert len(list(client.pods())) == 100
+        assert [int(one.query["limit"]) for one in server.asked][:3] == [32, 8, 32]
+
+    def test_until_there_is_nothing_smaller(self, ask: Callable[..., tuple[Client, Scripted]]) -> None:
+        client, server = ask(paging(["n" * 2000]), most_bytes=1000)
+        assert "answers with too much" in raised(lambda: list(client.pods())).message
+        assert [one.query["limit"] for one in server.asked] == ["32", "8", "2", "1"]
+
+    def test_pages_grow_while_their_bytes_are_few_and_shrink_where_they_are_many(
+        self, ask: Callable[..., tuple[Client, Scripted]]
+    ) -> None:
+        client, server = ask(paging([f"{number}" for number in range(500)]))
+        assert len(list(client.pods())) == 500
+        assert [int(one.query["limit"]) for one in server.asked] == [32, 128, 250, 250]
+        client, server = ask(paging([f"{number:0200000d}" for number in range(50)]))
+        assert len(list(client.pods())) == 50
+        assert [int(one.query["limit"]) for one in server.asked] == [32, 10, 10]
+
+
+class TestSurveys:
+    def test_of_a_list_no_more_is_kept_than_is_asked_for(self, ask: Callable[..., tuple[Client, Scripted]]) -> None:
+        names = [f"{number:0100000d}" for number in range(64)]
+        client, server = ask(paging(names, pages=False), most_bytes=4_000_000)
+        found = list(client.survey_pods(lambda one: {"metadata": {"uid": one["metadata"]["uid"][-4:]}}))
+        assert len(found) == 64
+        assert [one.query["resourceVersion"] for one in server.asked] == ["0"], "from the server's memory"
+        client, server = ask(paging(names, pages=False), most_bytes=4_000_000)
+        assert "answers with too much" in raised(lambda: list(client.pods())).message
+
+    def test_nothing_of_those_that_are_left_out(self, ask: Callable[..., tuple[Client, Scripted]]) -> None:
+        client, _ = ask(paging(["a", "b", "c"]))
+        kept = client.survey_pods(lambda one: one if one["metadata"]["name"] != "b" else None, labels="x=y")
+        assert [one["metadata"]["name"] for one in kept] == ["a", "c"]
+
+    def test_the_next_page_is_not_of_two_versions(self, ask: Callable[..., tuple[Client, Scripted]]) -> None:
+        client, server = ask(paging(["a"] * 32 + ["b"]))
+        list(client.survey_pods(lambda one: None))
+        assert [one.query.get("resourceVersion") for one in server.asked] == ["0", None]
+
+    def test_where_what_was_remembered_expired_it_is_read_anew(
+        self, ask: Callable[..., tuple[Client, Scripted]]
+    ) -> None:
+        client, server = ask(answering(410, status(410, "too old", "Expired")), answering(200, listed("a")))
+        assert len(list(client.survey_pods(lambda one: one))) == 1
+        assert [one.query.get("resourceVersion") for one in server.asked] == ["0", None]
+
+
+PIECES = st.lists(st.integers(1, 9), min_size=1, max_size=5)
+
+
+class TestTakingApart:
+    @given(
+        st.dictionaries(
+            st.text(max_size=5),
+            st.none() | st.floats(allow_nan=False) | st.lists(st.text(max_size=4), max_size=2),
+            max_size=3,
+        ),
+        st.lists(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=5), max_size=2), max_size=3),
+        st.booleans(),
+        PIECES,
+    )
+    def test_it_is_what_json_reads_wherever_the_pieces_end(
+        self, head: dict[str, object], items: list[dict[str, object]], indented: bool, sizes: list[int]
+    ) -> None:
+        document = {**head, "items": items, "more": 1}
+        data = json.dumps(document, ensure_ascii=False, indent=2 if indented else None).encode("utf-8", "replace")
+        assert listing.take(cut(data, sizes), listing.whole) == json.loads(data)
+
+    @given(st.binary(max_size=40) | st.text('[]{}":,1e items\\').map(str.encode), PIECES)
+    def test_and_what_is_none_is_refused_as_none(self, data: bytes, sizes: list[int]) -> None:
+        try:
+            expected = json.loads(data.decode())
+        except ValueError:
+            expected = None
+        if isinstance(expected, dict):
+            listing.take(cut(data, sizes), listing.whole)
+        else:
+            with pytest.raises(ValueError):
+                listing.take(cut(data, sizes), listing.whole)
+
+    def test_memory_is_for_one_object_at_a_time(self) -> None:
+        item = json.dumps(pod("x" * 1_000_000)).encode()
+
+        def many() -> Iterator[bytes]:
+            yield b'{"items": ['
+            for number in range(60):
+                yield from cut((b"," if number else b"") + item, [1 << 16])
+            yield b'], "metadata": {}}'
+
+        tracemalloc.start()
+        found = listing.take(many(), lambda one: {})
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(found["items"]) == 60
+        assert most < 15 * len(item), "not 60 of them"
+
+    def test_one_value_is_not_waited_for_without_end(self) -> None:
+        def endless() -> Iterator[bytes]:
+            yield b'{"items": ["'
+            for _ in range(1000):
+                yield b"x" * (1 << 20)
+
+        with pytest.raises(ValueError, match="without end"):
+            listing.take(endless(), listing.whole)
+
+
+def cut(data: bytes, sizes: Sequence[int]) -> Iterator[bytes]:
+    at = 0
+    for size in itertools.cycle(sizes):
+        if at >= len(data):
+            return
+        yield data[at : at + size]
+        at += size
 
 
 class TestLogs:

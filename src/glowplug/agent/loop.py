@@ -77,7 +77,7 @@ class Agent:
             Source(
                 store=lambda: ReadOnly(self._store()),  # fetching writes nothing
                 gpus=gpus,
-                wishes=lambda: asking.wishes(outside.api, settings),
+                wishes=asking.Asking(outside.api, settings, tick=lambda: self._beat("prewarm")),
                 program=program,
             ),
             verify=outside.verify,
@@ -151,6 +151,11 @@ class Agent:
     def _loop(self, name: str, seconds: float, work: Callable[[Callable[[], None]], None]) -> None:
         pulse = self._pulses[name] = Pulse(seconds)
         self._thread(name, lambda: work(pulse.tick))
+
+    def _beat(self, name: str) -> None:
+        """For what works within a loop and was not handed its tick."""
+        if name in self._pulses:
+            self._pulses[name].tick()
 
     def _thread(self, name: str, work: Callable[[], None]) -> None:
         self._threads.append(_Worker(name, work))

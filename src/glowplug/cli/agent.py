@@ -221,7 +221,7 @@ def _outside(settings: Settings, place: Root) -> Outside:
     from glowplug.agent.loop import Outside
     from glowplug.cli.cache.options import policy
     from glowplug.core.errors import AccessDeniedError, UnavailableError
-    from glowplug.kube import connect
+    from glowplug.kube import connect, questions
     from glowplug.store.schemes import open_store
 
     def opened() -> Store:
@@ -230,7 +230,7 @@ def _outside(settings: Settings, place: Root) -> Outside:
     if settings.store:
         with contextlib.suppress(AccessDeniedError, UnavailableError):  # credentials may come later
             opened()
-    return Outside(connect.found(), opened, place, policy(settings.verify_key))
+    return Outside(connect.found(most_bytes=questions.AGENT_ANSWER), opened, place, policy(settings.verify_key))
 
 
 def _publisher(text: str) -> Publisher:

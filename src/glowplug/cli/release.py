@@ -47,9 +47,9 @@ def command(context: click.Context, /, older_than: str, taint: str, listen: str,
     from glowplug.agent.decisions import Decisions
     from glowplug.agent.metrics import Metrics
     from glowplug.agent.release import Release
-    from glowplug.kube import connect
+    from glowplug.kube import connect, questions
 
-    with connect.found() as api:
+    with connect.found(most_bytes=questions.AGENT_ANSWER) as api:
         log = Decisions(os.environ.get("NODE_NAME", ""), sys.stderr)
         release = Release(api, taint, seconds, log=log, numbers=Metrics())
         stop = threading.Event()

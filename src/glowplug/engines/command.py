@@ -13,6 +13,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Final, Optional
 
+from glowplug.engines import nested
 from glowplug.engines.adapter import Invocation
 from glowplug.engines.room import Room
 from glowplug.engines.shell import OpaqueError, follow
@@ -28,6 +29,7 @@ _SHEBANG: Final = re.compile(r"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-S[ \t]+)?)?(\w+)
 _PYTHON: Final = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*)?t?")
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_.\-][A-Za-z0-9_.\-]*)\)")
 _LAUNCHER_TAIL: Final = 'exec "$@"'
+_SHOWN: Final = 80
 
 # Wrappers that take options and then a command: option letters and long options that take a value as the next word.
 _WRAPPERS: Final[Mapping[str, tuple[str, frozenset[str], int]]] = {
@@ -148,7 +150,7 @@ def python_program(argv: Sequence[str]) -> Optional[Program]:
             continue
         for at, letter in enumerate(word[1:], start=2):
             if letter in "mc":
-                value, rest = (word[at:], place + 1) if word[at:] else ((*argv[place + 1 :], "")[0], place + 2)
+                value, rest = (word[at:], place + 1) if word[at:] else (_at(argv, place + 1), place + 2)
                 return Program("module" if letter == "m" else "code", value, tuple(argv[rest:]))
             if letter in "XWQ":
                 place += 0 if word[at:] else 1
@@ -164,6 +166,11 @@ def is_python(word: str) -> bool:
 
 _Peeled = Optional[tuple[list[str], dict[str, str]]]
 _File = Callable[[str], Optional[str]]
+
+
+def _at(words: Sequence[str], place: int) -> str:
+    """The word at a place, "" behind the last."""
+    return words[place] if place < len(words) else ""
 
 
 def _base(word: str) -> str:
@@ -238,7 +245,7 @@ def _peel_env(words: list[str], variables: dict[str, str]) -> _Peeled:
             variables = {}
             place += 1
         elif word in ("-u", "--unset"):
-            variables.pop((*words[place + 1 :], "")[0], None)
+            variables.pop(_at(words, place + 1), None)
             place += 2
         elif word.startswith("--unset="):
             variables.pop(word.partition("=")[2], None)
@@ -249,7 +256,7 @@ def _peel_env(words: list[str], variables: dict[str, str]) -> _Peeled:
             joined = word.startswith("--split-string=") or (word.startswith("-S") and word != "-S")
             text = word.partition("=")[2] if word.startswith("--") and joined else word[2:] if joined else ""
             following = words[place + 1 :] if joined else words[place + 2 :]
-            return ["env", *_split(text if joined else (*words[place + 1 :], "")[0]), *following], variables
+            return ["env", *_split(text if joined else _at(words, place + 1)), *following], variables
         elif word.startswith("-"):
             place += 1
         elif _ASSIGNMENT.match(word) or ("=" in word and not word.startswith("=")):
@@ -333,7 +340,7 @@ def _peel_torchrun(words: list[str], variables: dict[str, str]) -> _Peeled:
             no_python = True
         elif name not in _TORCHRUN_FLAGS:
             if not equals:
-                value = (*words[place:], "")[0]
+                value = _at(words, place)
                 place += 1
             options[name] = value
     rest = words[place:]
@@ -350,8 +357,9 @@ def _peel_torchrun(words: list[str], variables: dict[str, str]) -> _Peeled:
 def _world(options: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
     nodes = options.get("--nnodes") or variables.get("PET_NNODES") or "1"
     processes = options.get("--nproc-per-node") or variables.get("PET_NPROC_PER_NODE") or "1"
-    if not nodes.isdigit() or int(nodes) == 0:
+    machines, each = nested.count(nodes), nested.count(processes)
+    if not machines:
         raise OpaqueError("an elastic number of nodes")
-    if not processes.isdigit() or int(processes) == 0:
-        raise OpaqueError(f"torchrun with {processes!r} processes per node")
-    return {"WORLD_SIZE": str(int(nodes) * int(processes)), "LOCAL_WORLD_SIZE": processes}
+    if not each:
+        raise OpaqueError(f"torchrun with {processes[:_SHOWN]!r} processes per node")
+    return {"WORLD_SIZE": str(machines * each), "LOCAL_WORLD_SIZE": processes}

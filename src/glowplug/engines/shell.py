@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Optional
 
+from glowplug.engines import nested
 from glowplug.engines.room import Room
 from glowplug.engines.written import Spot, Written, brought, hull, instead, joined, standing
 
@@ -58,6 +59,7 @@ _HARMLESS: Final = frozenset(
 _BLANKS: Final = " \t\r"
 _NO_SPLITTERS: Final = re.compile(r"[^ \t\r]")
 _SPECIAL: Final = re.compile(r"""[ \t\r\n\\'"$`;&|()<>]""")
+_BRACES: Final = re.compile(r"\{[^{}]*\}")
 _QUOTED_SPECIAL: Final = re.compile(r'["\\$`]')
 
 
@@ -187,7 +189,10 @@ class _Lexer:
 
     def _is_descriptor(self) -> bool:
         """Whether the word so far is a bare number, which right before a redirection is its file descriptor."""
-        return len(self.pieces) == 1 and self.pieces[0][1].isdigit() and not self.pieces[0][2]
+        if len(self.pieces) != 1:
+            return False
+        _, text, quoted = self.pieces[0]
+        return text.isascii() and text.isdigit() and not quoted
 
     def _double_quotes(self) -> None:
         self._add("text", "", quoted=True)
@@ -300,13 +305,27 @@ def _commands(tokens: Sequence[Word | str]) -> list[list[Word]]:
 
 
 def _command(segment: Sequence[Word | str]) -> list[Word]:
-    if "|" in segment:
-        # `engine … | tee log` is still the engine with this environment; what follows only reads its output.
-        at = segment.index("|")
-        after = _command(segment[at + 1 :])
-        if not after or after[0].raw.rpartition("/")[2] not in _READERS:
+    # `engine … | tee log` is still the engine with this environment; what follows only reads its output.
+    first, *readers = _stages(segment)
+    for reader in readers:
+        words = _simple(reader)
+        if not words or words[0].raw.rpartition("/")[2] not in _READERS:
             raise OpaqueError("a pipeline")
-        segment = segment[:at]
+    return _simple(first)
+
+
+def _stages(segment: Sequence[Word | str]) -> list[list[Word | str]]:
+    """The commands of a pipeline."""
+    stages: list[list[Word | str]] = [[]]
+    for item in segment:
+        if item == "|":
+            stages.append([])
+        else:
+            stages[-1].append(item)
+    return stages
+
+
+def _simple(segment: Sequence[Word | str]) -> list[Word]:
     words: list[Word] = []
     target_follows = False
     for item in segment:
@@ -431,10 +450,10 @@ class _State:
         return text
 
     def _value(self, reference: str) -> str:
-        if reference == "0":
-            return self.zero
-        if reference.isdigit():
-            place = int(reference)
+        place = nested.count(reference)
+        if place is not None:
+            if place == 0:
+                return self.zero
             return self.arguments[place - 1] if place <= len(self.arguments) else ""
         if reference in ("@", "*"):
             return " ".join(self.arguments)
@@ -523,7 +542,8 @@ def _text_end(script: str, start: int) -> int:
 
 
 def _braces(text: str) -> bool:
-    return bool(re.search(r"\{[^{}]*(?:,|\.\.)[^{}]*\}", text))
+    # In two steps: one expression for both would look at each comma of a brace that does not end again and again.
+    return any("," in inner or ".." in inner for inner in _BRACES.findall(text))
 
 
 def _after_exec(words: list[str]) -> list[str]:

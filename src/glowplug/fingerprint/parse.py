@@ -6,7 +6,6 @@ document is not believed: people edit a field to ask "what if".
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,6 +14,7 @@ from glowplug.core.documents import fingerprint as document
 from glowplug.core.documents import start
 from glowplug.core.documents.fingerprint import GUARDS, Key, Layout
 from glowplug.core.errors import BadInputError
+from glowplug.engines import nested
 
 _TEXT: Final = ("domain", "engine", "engine_version", "torch", "gpu", "model", "cache_root")
 _SIZES: Final = ("tp", "pp", "dp", "ep")
@@ -27,8 +27,8 @@ def parse(text: str) -> tuple[Key, dict[str, str]]:
     type.
     """
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = nested.read(text)
+    except ValueError:
         raise _bad("it is not JSON") from None
     return from_json(value)
 

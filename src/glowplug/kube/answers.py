@@ -40,6 +40,10 @@ class ExpiredError(ConflictError):
     """The server no longer knows this version of a list: begin it again. Never leaves this package."""
 
 
+class TooLargeError(UnavailableError):
+    """An answer has more bytes than the asker takes. Asking again for the same brings the same."""
+
+
 class UnappliedError(BadInputError):
     """A JSON patch could not be applied; the server does not say whether a `test` failed or a path is not there."""
 

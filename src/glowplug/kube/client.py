@@ -6,15 +6,16 @@ trust is `connect.py`'s matter; how long a question may take and when it is aske
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core.errors import BadInputError, ConflictError, NotFoundError, UnavailableError, UsageError
-from glowplug.kube import answers, watching
+from glowplug.kube import answers, listing, watching
 from glowplug.kube.questions import JSON_PATCH, MERGE_PATCH, Question, part, selectors, within
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from glowplug.kube.contract import Change, Object
     from glowplug.kube.link import Link
@@ -58,9 +59,10 @@ class Client:
         """All nodes, of a label selector."""
         return self._list("list nodes", "api/v1/nodes", selectors(labels=labels))
 
-    def namespace(self, name: str) -> Object:
-        """One namespace."""
-        return self._get("namespaces", name)
+    def namespace(self, name: str, *, remembered: bool = False) -> Object:
+        """One namespace; `remembered`: as the server has it in memory."""
+        query = {"resourceVersion": "0"} if remembered else {}
+        return self._link.ask(Question(f"get namespace {name}", f"api/v1/namespaces/{part(name)}", query))
 
     def pod(self, namespace: str, name: str) -> Object:
         """One pod."""
@@ -68,9 +70,24 @@ class Client:
 
     def pods(self, *, namespace: str = "", labels: str = "", node: str = "") -> Iterator[Object]:
         """Pods of a namespace ("": of all), a label selector, a node."""
+        return self._pods(namespace, labels, node)
+
+    def survey_pods(self, keep: Callable[[Object], Object | None], *, labels: str = "") -> Iterator[Object]:
+        """Pods of all namespaces as the server remembers them; of each what `keep` returns, nothing for None."""
+        # Where it does not remember any more what it said, the list comes from etcd, as each list does without a version.
+        return self._pods("", labels, "", {"resourceVersion": "0"}, keep)
+
+    def _pods(
+        self,
+        namespace: str,
+        labels: str,
+        node: str,
+        more: Mapping[str, str] = MappingProxyType({}),
+        keep: Callable[[Object], Object | None] = listing.whole,
+    ) -> Iterator[Object]:
         path = f"{within(namespace)}/pods" if namespace else "api/v1/pods"
         chosen = selectors(labels=labels, fields=f"spec.nodeName={part(node)}" if node else "")
-        return self._list(f"list pods{f' in {namespace}' if namespace else ''}", path, chosen)
+        return self._list(f"list pods{f' in {namespace}' if namespace else ''}", path, {**chosen, **more}, keep)
 
     def watch_pods(self, *, node: str, stop: threading.Event) -> Iterator[Change]:
         """All pods of a node, then each change, until `stop` is set. Raises AccessDeniedError."""
@@ -142,18 +159,22 @@ class Client:
             Question(f"patch node {node}", path, method="PATCH", body=body, content_type=content_type)
         )
 
-    def _list(self, asked: str, path: str, query: Mapping[str, str]) -> Iterator[Object]:
+    def _list(
+        self, asked: str, path: str, query: Mapping[str, str], keep: Callable[[Object], Object | None] = listing.whole
+    ) -> Iterator[Object]:
         """Page by page. Where the next page has expired the list begins again, without what was told before."""
         told: set[str] = set()
         for attempt in range(1, _LISTINGS + 1):
             try:
-                for items, _ in watching.pages(self._link, asked, path, query, self._page):
+                for items, _ in listing.pages(self._link, asked, path, query, self._page, keep):
                     for item in items:
-                        uid = str(item.get("metadata", {}).get("uid") or "")
+                        metadata = item.get("metadata")
+                        uid = str(metadata.get("uid") or "") if isinstance(metadata, dict) else ""
                         if uid not in told:
                             told.add(uid)
                             yield item
             except answers.ExpiredError as error:
+                query = {name: value for name, value in query.items() if name != "resourceVersion"}
                 if attempt == _LISTINGS:
                     raise UnavailableError(f"{asked}: its pages expire faster than they are read") from error
             else:

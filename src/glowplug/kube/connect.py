@@ -19,6 +19,7 @@ import glowplug
 from glowplug.core.errors import AccessDeniedError, BadInputError, UsageError
 from glowplug.kube import answers, kubeconfig
 from glowplug.kube.client import Client
+from glowplug.kube.questions import MOST_ANSWER
 
 if TYPE_CHECKING:
     import ssl
@@ -33,7 +34,13 @@ SECONDS: Final = 30.0
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-def in_cluster(*, account: Path = ACCOUNT, seconds: float = SECONDS, environ: Mapping[str, str] = os.environ) -> Client:
+def in_cluster(
+    *,
+    account: Path = ACCOUNT,
+    seconds: float = SECONDS,
+    environ: Mapping[str, str] = os.environ,
+    most_bytes: int = MOST_ANSWER,
+) -> Client:
     """As the pod's service account, whose token is read again as kubelet renews it.
 
     Raises UsageError (outside of a pod; `missing-extra`), AccessDeniedError (`no-credentials`: no token is mounted).
@@ -51,11 +58,16 @@ def in_cluster(*, account: Path = ACCOUNT, seconds: float = SECONDS, environ: Ma
         )
     server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
     cluster = kubeconfig.Cluster(server, authority_file=str(account / "ca.crt"))
-    return _client(cluster, kubeconfig.User(token_file=str(token)), _namespace(account), seconds, environ)
+    return _client(cluster, kubeconfig.User(token_file=str(token)), _namespace(account), seconds, environ, most_bytes)
 
 
 def from_kubeconfig(
-    path: str = "", context: str = "", *, seconds: float = SECONDS, environ: Mapping[str, str] = os.environ
+    path: str = "",
+    context: str = "",
+    *,
+    seconds: float = SECONDS,
+    environ: Mapping[str, str] = os.environ,
+    most_bytes: int = MOST_ANSWER,
 ) -> Client:
     """As the user of a context, else of the current one; of this file, else of KUBECONFIG's or ~/.kube/config.
 
@@ -72,16 +84,24 @@ def from_kubeconfig(
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}", hint="give --kubeconfig FILE") from error
     chosen = kubeconfig.choose(joined, context)
-    return _client(chosen.cluster, chosen.user, chosen.namespace, seconds, environ)
+    return _client(chosen.cluster, chosen.user, chosen.namespace, seconds, environ, most_bytes)
 
 
 def found(
-    path: str = "", context: str = "", *, seconds: float = SECONDS, environ: Mapping[str, str] = os.environ
+    path: str = "",
+    context: str = "",
+    *,
+    seconds: float = SECONDS,
+    environ: Mapping[str, str] = os.environ,
+    most_bytes: int = MOST_ANSWER,
 ) -> Client:
-    """By the kubeconfig that is named or there, else, in a pod, as its service account. Raises as the two above."""
+    """By the kubeconfig that is named or there, else, in a pod, as its service account. Raises as the two above.
+
+    `most_bytes`: how large one answer may be (`kube/questions.py`).
+    """
     if not (path or context or kubeconfig.paths("", environ)) and environ.get("KUBERNETES_SERVICE_HOST"):
-        return in_cluster(seconds=seconds, environ=environ)
-    return from_kubeconfig(path, context, seconds=seconds, environ=environ)
+        return in_cluster(seconds=seconds, environ=environ, most_bytes=most_bytes)
+    return from_kubeconfig(path, context, seconds=seconds, environ=environ, most_bytes=most_bytes)
 
 
 def _check_installed() -> None:
@@ -100,7 +120,9 @@ def _namespace(account: Path) -> str:
         return "default"
 
 
-def _client(cluster: Cluster, user: User, namespace: str, seconds: float, environ: Mapping[str, str]) -> Client:
+def _client(
+    cluster: Cluster, user: User, namespace: str, seconds: float, environ: Mapping[str, str], most_bytes: int
+) -> Client:
     import httpx2
 
     from glowplug.kube.link import Link
@@ -117,7 +139,8 @@ def _client(cluster: Cluster, user: User, namespace: str, seconds: float, enviro
         )
     except (httpx2.InvalidURL, ValueError, ImportError) as error:
         raise BadInputError(f"the address of the cluster or of a proxy on the way: {answers.line(error)}") from error
-    return Client(Link(http, seconds=seconds, server_name=cluster.server_name), default_namespace=namespace)
+    link = Link(http, seconds=seconds, server_name=cluster.server_name, most_bytes=most_bytes)
+    return Client(link, default_namespace=namespace)
 
 
 def _check_address(url: str) -> None:

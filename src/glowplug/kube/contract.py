@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Object: TypeAlias = "Mapping[str, Any]"
 
@@ -53,8 +53,8 @@ class Api(Protocol):
         """All nodes, of a label selector."""
         ...
 
-    def namespace(self, name: str) -> Object:
-        """One namespace."""
+    def namespace(self, name: str, *, remembered: bool = False) -> Object:
+        """One namespace; `remembered`: from the server's memory, some moments old, and cheap for it."""
         ...
 
     def pod(self, namespace: str, name: str) -> Object:
@@ -63,6 +63,14 @@ class Api(Protocol):
 
     def pods(self, *, namespace: str = "", labels: str = "", node: str = "") -> Iterator[Object]:
         """Pods of a namespace ("": of all), a label selector, a node."""
+        ...
+
+    def survey_pods(self, keep: Callable[[Object], Object | None], *, labels: str = "") -> Iterator[Object]:
+        """Pods of all namespaces and a label selector, from the server's memory: some moments old, and cheap for it.
+
+        `keep` is called for each while the list is read, in another thread, and may be for one pod twice; what it returns is told,
+        nothing for None, and of the rest nothing stays in memory. It must not raise.
+        """
         ...
 
     def watch_pods(self, *, node: str, stop: threading.Event) -> Iterator[Change]:

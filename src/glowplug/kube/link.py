@@ -15,34 +15,47 @@ import json
 import socket
 import ssl
 import weakref
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import httpx2
 
 from glowplug.core import bounded
 from glowplug.core.clock import SYSTEM, Clock, Deadline
 from glowplug.core.errors import AccessDeniedError, GlowplugError, UnavailableError
-from glowplug.kube import answers
-from glowplug.kube.questions import JSON
+from glowplug.kube import answers, listing
+from glowplug.kube.questions import JSON, MOST_ANSWER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from glowplug.kube.contract import Object
     from glowplug.kube.questions import Question
+
+T = TypeVar("T")
 
 _ATTEMPTS: Final = 4
 _FIRST_WAIT: Final = 0.2
 _MOST_REFUSAL: Final = 1 << 18
-_MOST_ANSWER: Final = 1 << 29
+_MOST_PASSING: Final = 1 << 30
+"""Bytes of a list that passes by and is not kept."""
+_MOST_LINE: Final = 32 << 20
+"""Bytes of one event of a watch; etcd takes 1.5 MiB for an object."""
 
 
 class Link:
     """A connection pool to one server. May be used from several threads."""
 
     def __init__(
-        self, http: httpx2.Client, *, seconds: float = 30.0, server_name: str = "", clock: Clock = SYSTEM
+        self,
+        http: httpx2.Client,
+        *,
+        seconds: float = 30.0,
+        server_name: str = "",
+        most_bytes: int = MOST_ANSWER,
+        clock: Clock = SYSTEM,
     ) -> None:
-        """`server_name`: the name in the server's certificate, where it is not that of its address."""
+        """`server_name`: the name in the server's certificate, where it is not that of its address. `most_bytes`: of one answer."""
+        self._most = most_bytes
         self._http = http
         self._seconds = seconds
         self._extensions = {"sni_hostname": server_name} if server_name else {}
@@ -55,35 +68,46 @@ class Link:
         self._http.close()
 
     def ask(self, question: Question) -> dict[str, Any]:
-        """The JSON object that answers. Raises as `kube/contract.py` says, and answers.ExpiredError."""
-        text = self.read(question, most_bytes=_MOST_ANSWER)
-        if len(text) == _MOST_ANSWER:
-            raise UnavailableError(f"the Kubernetes API answers with too much ({question.asked})")
+        """The JSON object that answers. Raises as `kube/contract.py` says, and answers.ExpiredError, answers.TooLargeError."""
+        text = self.read(question, most_bytes=self._most)
+        if len(text) == self._most:
+            raise _too_large(question)
         try:
             said = json.loads(text)
         except (ValueError, RecursionError):
             said = None
         if not isinstance(said, dict):
-            raise UnavailableError(
-                f"what answers is no Kubernetes API ({question.asked})",
-                hint="check the server's address, proxies and sign-in pages on the way",
-            )
+            raise _no_api(question)
         return said
+
+    def listed(self, question: Question, keep: Callable[[Object], Object | None]) -> tuple[dict[str, Any], int]:
+        """As `ask`, for a list: its items as `keep` leaves them (`kube/listing.py`), and how many bytes there were.
+
+        The most that an answer may have is for what is kept: an answer of which `keep` leaves little may be larger.
+        """
+        try:
+            return self._again(question, lambda deadline: self._taken(question, keep, deadline))
+        except (ValueError, RecursionError):
+            raise _no_api(question) from None
 
     def read(self, question: Question, *, most_bytes: int, seconds: float = 0.0) -> bytes:
         """The bytes that answer, cut at a size. `seconds` 0 means the link's own. Raises as `ask`."""
+        return self._again(question, lambda deadline: self._once(question, most_bytes, deadline), seconds)
+
+    def _again(self, question: Question, once: Callable[[Deadline], T], seconds: float = 0.0) -> T:
         deadline = Deadline.after(seconds or self._seconds, self._clock)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return bounded.call(
-                    lambda: self._once(question, most_bytes, deadline),
+                    lambda: once(deadline),
                     deadline,
                     f"asking the Kubernetes API ({question.asked})",
                 )
             except UnavailableError as error:
                 wait = max(error.retry_after or 0.0, _FIRST_WAIT * 2.0**attempt)
                 harmless = error.code == "throttled" or isinstance(error, _UnheardError) or question.method == "GET"
-                if not harmless or error.code == "timeout" or attempt == _ATTEMPTS or wait >= deadline.remaining():
+                vain = error.code == "timeout" or isinstance(error, answers.TooLargeError)
+                if not harmless or vain or attempt == _ATTEMPTS or wait >= deadline.remaining():
                     raise
                 self._clock.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
@@ -98,6 +122,24 @@ class Link:
     def _once(self, question: Question, most_bytes: int, deadline: Deadline) -> bytes:
         with self._answer(question, httpx2.Timeout(self._seconds)) as response:
             return _bytes(response, most_bytes, deadline)
+
+    def _taken(
+        self, question: Question, keep: Callable[[Object], Object | None], deadline: Deadline
+    ) -> tuple[dict[str, Any], int]:
+        read = 0
+        passing = keep is not listing.whole
+
+        def pieces() -> Iterator[bytes]:
+            nonlocal read
+            for piece in response.iter_bytes():
+                deadline.check("reading the Kubernetes API's answer")
+                read += len(piece)
+                if read > (_MOST_PASSING if passing else self._most):
+                    raise _too_large(question)
+                yield piece
+
+        with self._answer(question, httpx2.Timeout(self._seconds)) as response:
+            return listing.take(pieces(), keep), read
 
     @contextlib.contextmanager
     def _answer(self, question: Question, timeout: httpx2.Timeout) -> Iterator[httpx2.Response]:
@@ -133,7 +175,7 @@ class Stream:
         rest = bytearray()
         for piece in self._response.iter_bytes():
             rest += piece
-            if len(rest) > _MOST_ANSWER:
+            if len(rest) > _MOST_LINE:
                 raise UnavailableError(f"the Kubernetes API sends a line without end ({self._asked})")
             if b"\n" in piece:
                 *whole, last = rest.split(b"\n")
@@ -149,6 +191,17 @@ class Stream:
 
 class _UnheardError(UnavailableError):
     """No connection came about: the server did not hear the question."""
+
+
+def _too_large(question: Question) -> UnavailableError:
+    return answers.TooLargeError(f"the Kubernetes API answers with too much ({question.asked})")
+
+
+def _no_api(question: Question) -> UnavailableError:
+    return UnavailableError(
+        f"what answers is no Kubernetes API ({question.asked})",
+        hint="check the server's address, proxies and sign-in pages on the way",
+    )
 
 
 @contextlib.contextmanager

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 JSON: Final = "application/json"
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
+MOST_ANSWER: Final = 1 << 29
+"""Bytes of one answer that is kept whole."""
+AGENT_ANSWER: Final = 64 << 20
+"""The same for an agent, whose memory has a limit: what is read of it takes several times as much."""
 _NAME: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:-]{1,253}\Z")
 
 

@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core.errors import AccessDeniedError, GlowplugError, UnavailableError
-from glowplug.kube import answers
+from glowplug.kube import answers, listing
 from glowplug.kube.contract import Change, Seen
 from glowplug.kube.questions import Question
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from glowplug.kube.contract import Object
     from glowplug.kube.link import Link, Stream
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 IDLE_SECONDS: Final = 100.0
 _WATCH_SECONDS: Final = (240, 480)
 _DENIALS: Final = 4
-_AHEAD: Final = 500
+_AHEAD: Final = 20
+"""Events that wait to be taken: each may have 1.5 MiB."""
 _POLL_SECONDS: Final = 0.25
 _SOUND_SECONDS: Final = 5.0
 """A connection that lived that long was one; one that ends sooner without a word counts as a failure."""
@@ -66,25 +67,6 @@ class Patience:
     def reset(self) -> None:
         """It works again."""
         self.failures = 0
-
-
-def pages(
-    link: Link, asked: str, path: str, query: Mapping[str, str], page: int
-) -> Iterator[tuple[Sequence[Object], str]]:
-    """Pages of a list, each with the version of the whole. Raises answers.ExpiredError where the next page is gone."""
-    begun: Mapping[str, str] = {**query, "limit": str(page)}
-    asking = begun
-    while True:
-        said = link.ask(Question(asked, path, asking))
-        items, metadata = said.get("items"), said.get("metadata")
-        if not isinstance(items or [], list) or not isinstance(metadata, dict):
-            raise UnavailableError(f"what answers is no Kubernetes API ({asked})")
-        yield [item for item in items or () if isinstance(item, dict)], str(metadata.get("resourceVersion") or "")
-        more = str(metadata.get("continue") or "")
-        if not more:
-            return
-        # The token holds the version too, and a server refuses to be told both.
-        asking = {**{name: value for name, value in begun.items() if name != "resourceVersion"}, "continue": more}
 
 
 def watch(
@@ -156,7 +138,7 @@ class _Watch:
     def _listed(self) -> Iterator[Change]:
         query = {**self.what.query, **({"resourceVersion": self.listed_from} if self.listed_from else {})}
         listed = None
-        for items, version in pages(self.link, f"list {self.what.asked}", self.what.path, query, self.page):
+        for items, version in listing.pages(self.link, f"list {self.what.asked}", self.what.path, query, self.page):
             if listed is None:
                 yield Change(Seen.LISTING, {})
             yield from (Change(Seen.HERE, item) for item in items)

@@ -26,6 +26,9 @@ _VERSION: Final = re.compile(r"v?(\d+\.\d+\.\d+(?:\.post\d+|rc\d+)?)(?:[-_.+].*)
 # `vllm serve`); those of SGLang and of NVIDIA start what they are given.
 _SERVER: Final = re.compile(rf"(?:.*/)?vllm-openai{_KIND}")
 
+_LONGEST: Final = 1024
+"""What registries take is half as long; longer text is nobody's name, and neither looked through nor remembered."""
+
 
 @dataclass(frozen=True)
 class Image:
@@ -36,9 +39,13 @@ class Image:
     starts_server: bool
 
 
-@functools.lru_cache(maxsize=1024)
 def read(text: str) -> Image:
     """What the image of that name is."""
+    return _read(text) if len(text) <= _LONGEST else Image("", "", starts_server=False)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read(text: str) -> Image:
     name = text.partition("@")[0]
     head, colon, tag = name.rpartition(":")
     repository, tag = (head, tag) if colon and "/" not in tag else (name, "")

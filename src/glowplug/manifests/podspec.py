@@ -26,6 +26,8 @@ _LAUNCHER: Final = ("sh", "-c")
 _SERVER: Final = ("vllm", "serve")
 # What kubelet adds for the services of a namespace (and for the API's own, which `enableServiceLinks` does not take away).
 _OF_SERVICES: Final = re.compile(r"[A-Z][A-Z0-9_]*_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_\w+)?)")
+# A service's name has 63 characters; longer text would be looked through again from each of its underscores.
+_LONGEST_NAME: Final = 256
 # Of the fields that a variable may refer to, those that nobody can change while the pod lives.
 _FIXED: Final[Mapping[str, tuple[str, str]]] = {
     "metadata.name": ("metadata", "name"),
@@ -151,7 +153,7 @@ class _Unlisted(Mapping[str, bool]):
     services: bool
 
     def __getitem__(self, name: str) -> bool:
-        of_service = _OF_SERVICES.fullmatch(name) is not None
+        of_service = len(name) <= _LONGEST_NAME and _OF_SERVICES.fullmatch(name) is not None
         return self.everything or (of_service and (self.services or name.startswith("KUBERNETES_")))
 
     def __iter__(self) -> Any:

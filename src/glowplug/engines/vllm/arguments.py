@@ -8,7 +8,9 @@ they all end in one form here: option name with dashes → one normalised string
 
 from __future__ import annotations
 
+import bisect
 import functools
+import itertools
 import json
 import re
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable, Final, Optional
 
 from glowplug.core.errors import UsageError
 from glowplug.core.tables import Row, table
+from glowplug.engines import nested
 from glowplug.engines.vllm import config_file
 
 if TYPE_CHECKING:
@@ -30,7 +33,9 @@ _DECIMAL: Final = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off"})
-_LONGEST_NUMBER: Final = 400
+_LONGEST_NUMBER: Final = 200
+"""Digits: with the largest suffix it is still a number that a float can hold, and Python reads and writes."""
+_SHOWN: Final = 80
 
 
 @dataclass(frozen=True)
@@ -48,9 +53,10 @@ class Arguments:
         text = self.options.get(name)
         if text is None:
             return default
-        if not text.isdigit() or int(text) < 1:
-            raise UsageError(f"--{name} must be a number of 1 or more, not {text!r}")
-        return int(text)
+        number = nested.count(text)
+        if not number:
+            raise UsageError(f"--{name} must be a number of 1 or more, not {text[:_SHOWN]!r}")
+        return number
 
     def switched(self, name: str) -> bool:
         """Whether a flag is on."""
@@ -59,7 +65,7 @@ class Arguments:
     def json(self, name: str) -> Mapping[str, Any]:
         """The object that a JSON option holds, empty when absent or not an object."""
         try:
-            value = json.loads(self.options.get(name, "{}"))
+            value = nested.read(self.options.get(name, "{}"))
         except ValueError:
             return {}
         return value if isinstance(value, dict) else {}
@@ -71,6 +77,8 @@ class _Options:
 
     rows: Mapping[str, Row]
     aliases: Mapping[str, str]
+    ordered: Sequence[str]
+    """All spellings, sorted."""
 
     def find(self, spelled: str) -> Optional[str]:
         """The option that a word names: exactly, by an alias, or by an unambiguous prefix; `no-` forms included."""
@@ -78,7 +86,11 @@ class _Options:
             return self.aliases[spelled]
         if not spelled.startswith("--") or len(spelled) < 4:
             return None
-        found = {name for alias, name in self.aliases.items() if alias.startswith(spelled)}
+        found: set[str] = set()
+        for alias in itertools.islice(self.ordered, bisect.bisect_left(self.ordered, spelled), None):
+            if not alias.startswith(spelled):
+                break
+            found.add(self.aliases[alias])
         return found.pop() if len(found) == 1 else None
 
 
@@ -92,7 +104,11 @@ def _options() -> _Options:
             aliases[f"--no-{name}"] = f"no-{name}"
         for alias in row["aliases"].split():
             aliases[alias] = name
-    return _Options(rows, aliases)
+    return _Options(rows, aliases, sorted(aliases))
+
+
+_LONGEST_NAME: Final = 256
+"""No option has a longer one; what is remembered of strangers' words must be small."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +120,13 @@ class Spelling:
     off: bool = False
 
 
-@functools.lru_cache(maxsize=4096)
 def spelling(word: str) -> Optional[Spelling]:
     """The option that a word without its `=value` names, None for one that the table does not have."""
+    return _spelling(word) if len(word) <= _LONGEST_NAME else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _spelling(word: str) -> Optional[Spelling]:
     name = _options().find(word.replace("_", "-") if word.startswith("--") else word)
     if name is None:
         return None
@@ -210,7 +230,12 @@ def _dotted(words: Sequence[str]) -> list[str]:
 
 
 def merge(target: dict[str, Any], keys: Sequence[str], value: object) -> None:
-    """Adds what `--option.a.b=value` says to the option's object."""
+    """Adds what `--option.a.b=value` says to the option's object.
+
+    Names behind the deepest level that is followed make one: no engine takes such an object, and nobody can write it as JSON.
+    """
+    if len(keys) > nested.DEEPEST:
+        keys = (*keys[: nested.DEEPEST - 1], ".".join(keys[nested.DEEPEST - 1 :]))
     for key in keys[:-1]:
         inner = target.get(key)
         if not isinstance(inner, dict):
@@ -229,8 +254,8 @@ def merge(target: dict[str, Any], keys: Sequence[str], value: object) -> None:
 def json_or_text(text: str) -> object:
     """The value of a dotted key."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return nested.read(text)
+    except ValueError:
         pass
     try:
         return human_int(text)
@@ -336,7 +361,7 @@ def normalise(name: str, kind: str, text: str) -> str:
         except ValueError:
             if text.strip().lower() == "auto":
                 return "-1"
-            raise UsageError(f"--{name} must be a whole number, not {text[:80]!r}") from None
+            raise UsageError(f"--{name} must be a whole number, not {text[:_SHOWN]!r}") from None
     if kind == "json":
         return canonical_json(text)
     return text.strip() if kind == "float" else text
@@ -345,9 +370,9 @@ def normalise(name: str, kind: str, text: str) -> str:
 def human_int(text: str) -> int:
     """`8k` is 8,000 and `8K` is 8,192, as vLLM reads them. Raises ValueError."""
     text = text.strip()
-    match = _HUMAN.fullmatch(text)
     if len(text) > _LONGEST_NUMBER:
         raise ValueError("a number of that length")
+    match = _HUMAN.fullmatch(text)
     if match is None:
         return int(text)
     number, suffix = match.groups()
@@ -357,6 +382,6 @@ def human_int(text: str) -> int:
 def canonical_json(text: str) -> str:
     """Sorted and without blanks; text that is no JSON stays as it is (some options take a name or JSON)."""
     try:
-        return json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    except (ValueError, RecursionError):
+        return json.dumps(nested.read(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    except ValueError:
         return text

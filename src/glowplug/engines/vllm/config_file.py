@@ -22,6 +22,7 @@ _NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _INT: Final = re.compile(r"[-+]?(?:0x[0-9a-fA-F_]+|0b[01_]+|0[0-7_]*|[1-9][0-9_]*)")
 _FLOAT: Final = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?)")
 _DEEPEST: Final = 32
+_LONGEST_NUMBER: Final = 400
 
 
 @dataclass(frozen=True)
@@ -168,10 +169,10 @@ def _plain(text: str) -> Value:
 
 def _integer(text: str) -> Value:
     sign, digits = (-1, text[1:]) if text[0] == "-" else (1, text.lstrip("+"))
+    if len(digits) > _LONGEST_NUMBER:
+        return text
     if digits[:2].lower() in ("0x", "0b"):
         return sign * int(digits, 0) if len(digits) > 2 else text
-    if len(digits) > 4000:
-        return text
     return sign * (int(digits, 8) if digits[0] == "0" and len(digits) > 1 else int(digits))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core.errors import BadInputError
 from glowplug.core.tables import Row, table
+from glowplug.engines import nested
 from glowplug.engines.versions import parts, within
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ class Difference:
 def parse(data: bytes) -> Factors:
     """The factors in a file's bytes. Raises BadInputError when they are not such a file."""
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
+        document = nested.read(data)
+    except ValueError:
         document = None
     if not isinstance(document, dict) or not isinstance(document.get("env"), dict):
         raise BadInputError(f"not a {FILE} of vLLM")
