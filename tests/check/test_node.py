@@ -23,6 +23,7 @@ GB = 10**9
 AL2023 = "/mnt/k8s-disks/0/glowplug"
 BOTTLEROCKET = "/mnt/.ephemeral/glowplug"
 ROOM = Space(3000 * GB, 9_000_000, 3800 * GB, 10_000_000)
+KEYS = ("a" * 64, "b" * 64, "c" * 64)
 H100 = ("NVIDIA H100 80GB HBM3",) * 8
 
 
@@ -35,7 +36,7 @@ def seen(machine: Machine, root: str = AL2023, other: str = BOTTLEROCKET, **more
         "cards": H100,
         "devices": 8,
         "driver": "580.126.20",
-        "domains": (Domain("team-a", ready=True, keys=3),),
+        "domains": (Domain("team-a", ready=True, keys=KEYS),),
     }
     stores = blocks.instance_stores(sys=machine.sys)
     return Seen(root, True, below(root), {other: below(other)}, stores, **{**known, **more})
@@ -65,6 +66,11 @@ def test_a_node_as_it_should_be(good: Seen) -> None:
     assert found["nvme"].message == f"{AL2023} lies on NVMe of this machine: md127 (raid0: 2 × {STORE})"
     assert found["nvme"].evidence["disks"] == [{"name": f"nvme{n}n1", "model": STORE} for n in (1, 2)]
     assert found["gpu"].message == "8 × NVIDIA H100 80GB HBM3"
+    store = {"domain": "team-a", "ready": True, "keys": 3, "key_digests": list(KEYS)}
+    assert (found["store:team-a"].message, found["store:team-a"].evidence) == (
+        "domain 'team-a' is ready, with 3 keys",
+        store,
+    )
 
 
 def test_a_node_pool_without_an_instance_store_policy_leaves_its_disks_unused(machine: Machine) -> None:
@@ -144,7 +150,7 @@ def test_gpus_and_driver(
 
 
 def test_a_domain_that_is_not_ready_warns(good: Seen) -> None:
-    found = answers(replace(good, domains=(Domain("team-a", True, 3), Domain("team-b", False, 0))))
+    found = answers(replace(good, domains=(Domain("team-a", True, KEYS), Domain("team-b", False, ()))))
     assert (found["store:team-a"].status, found["store:team-b"].status) == ("pass", "warn")
 
 
@@ -153,9 +159,9 @@ def test_a_node_store_is_looked_at_and_nothing_is_written(tmp_path: Path) -> Non
     (store / ("0" * 64)).mkdir(parents=True)
     (store / ".gone-1").mkdir()
     before = sorted(tmp_path.rglob("*"))
-    assert look(tmp_path).domains == (Domain("team-a", ready=False, keys=1),)
+    assert look(tmp_path).domains == (Domain("team-a", ready=False, keys=("0" * 64,)),)
     (store / layout.READY).touch()
-    assert look(tmp_path).domains == (Domain("team-a", ready=True, keys=1),)
+    assert look(tmp_path).domains == (Domain("team-a", ready=True, keys=("0" * 64,)),)
     (store / layout.READY).unlink()
     assert sorted(tmp_path.rglob("*")) == before
 

@@ -70,6 +70,11 @@ c3cafecfd4b3  NVIDIA H100 80GB HBM3  vllm 0.32.0  2.13.0   1  s3://models/tiny  
     assert published in call("cache", "ls", "-o", "wide").out
 
 
+def test_a_domain_without_keys_names_those_that_have_some(call: Call, published: str) -> None:
+    assert "; there are some of default (--domain NAME, --all-domains)" in call("cache", "ls", "--domain", "team-a").err
+    assert "some of" not in call("cache", "ls", "--domain", "team-a", "--gpu", "l40s").err
+
+
 def test_a_processor_does_not_fill_the_line(call: Call, store: Path, write: Write, tmp_path: Path) -> None:
     cpu = "cpu:x86-64-v4+" + "+".join(f"avx512_{number}" for number in range(12))
     trees.vllm(tmp_path / "node")

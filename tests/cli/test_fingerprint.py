@@ -195,6 +195,8 @@ def test_nothing_is_made(call: Call, program: Program, tmp_path: Path) -> None:
         ["--pod", "pod.yaml", "--", "vllm", "serve", "m"],
         ["--pod", "pod.yaml", "--gpu", "gameboy"],
         ["--gpu", "h100", "--", "vllm", "serve", "m"],
+        ["--engine-version", "0.21.0", "--", "vllm", "serve", "m"],
+        ["--torch", "2.11.0", "--", "vllm", "serve", "m"],
         ["--domain", "", "--", "vllm", "serve", "m"],
         ["--engine", "llama", "--", "x"],
         ["--cache-root", "relative", "--", "vllm", "serve", "m"],
@@ -267,6 +269,31 @@ def test_a_pod_whose_gpu_nobody_says_has_no_key_until_somebody_does(call: Call, 
     assert named.status == 0
     assert (named.json["key"]["gpu"], named.json["key"]["domain"]) == ("NVIDIA A100-SXM4-40GB", "prod")
     assert {fact["source"].partition(":")[0] for fact in named.json["fields"].values()} == {"inferred", "given"}
+
+
+def test_a_pod_of_a_private_image_has_a_key_once_somebody_says_what_is_in_it(call: Call, tmp_path: Path) -> None:
+    file, own = tmp_path / "public.yaml", tmp_path / "own.yaml"
+    file.write_text(DEPLOYMENT)
+    own.write_text(
+        DEPLOYMENT.replace(
+            "image: vllm/vllm-openai:v0.21.0", "image: registry.example/llm:7\n        command: [vllm, serve]"
+        )
+    )
+    answer = call("fingerprint", "--pod", own, "-o", "json")
+    assert (answer.status, answer.json["unknown"]) == (1, ["engine_version", "torch"])
+    assert "name it with --engine-version" in answer.err
+    public = call("fingerprint", "--pod", file, "-o", "json").json
+    named = call("fingerprint", "--pod", own, "--engine-version", "0.21.0", "-o", "json").json
+    assert (named["key"]["torch"], named["fields"]["torch"]["source"]) == (
+        public["key"]["torch"],
+        "inferred:catalogue of releases",
+    )
+    assert named["fields"]["engine_version"] == {"value": "0.21.0", "source": "given:engine_version"}
+    other = call("fingerprint", "--pod", own, "--engine-version", "0.99.0", "-o", "json")
+    assert (other.status, other.json["unknown"]) == (1, ["torch"])
+    assert "name it with --torch" in other.err
+    both = call("fingerprint", "--pod", own, "--engine-version", "0.99.0", "--torch", "2.99.0", "-o", "json")
+    assert (both.status, both.json["key"]["torch"]) == (0, "2.99.0")
 
 
 def test_a_pod_on_stdin(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

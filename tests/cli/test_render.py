@@ -228,6 +228,25 @@ def test_an_address_of_this_machine_gets_into_no_manifest(
     assert "value: http://10.0.0.5:9000" in call("render", "deployment", *SIZED, "--engine", engine).out
 
 
+def test_the_agents_server_is_the_one_of_its_store(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = ("render", "agent", "-n", "inference", "--store", "s3://b/c")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://10.0.0.5:9000")
+    answer = call(*agent)
+    assert "value: http://10.0.0.5:9000" in answer.out
+    assert "from your environment: AWS_ENDPOINT_URL=http://10.0.0.5:9000" in answer.err
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")
+    answer = call(*agent)
+    assert "AWS_ENDPOINT_URL" not in answer.out.partition("\napiVersion: ")[2]
+    assert "warning: http://127.0.0.1:9000" in answer.err
+
+
+def test_a_bake_that_has_nowhere_to_publish_is_a_warning(call: Call) -> None:
+    for kind in ("bake", "all"):
+        told = "warning: the bake job compiles for nothing: no --store"
+        assert told in call("render", kind, *SIZED).err
+        assert told not in call("render", kind, *SIZED, "--store", "s3://b/c").err
+
+
 @pytest.mark.parametrize("separator", [",", " ", " , ", ", "])
 def test_a_repeatable_option_is_a_list_in_its_variable(
     call: Call, monkeypatch: pytest.MonkeyPatch, separator: str

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from glowplug.core.documents import codec
 from glowplug.core.documents.start import Compile, Phase, Start, Verdict
-from glowplug.starts.comparison import compare, exceeds, regression
+from glowplug.starts.comparison import compare, exceeds, is_starting, regression
 
 
 def start(name, ready=None, init=None, **phases):
@@ -65,6 +66,24 @@ def test_a_start_without_time_line_has_no_seconds():
     assert compared.rows[0].seconds == (10.0, None)
     assert compared.rows[0].difference_seconds == (0.0, None)
     assert compared.explains is None
+
+
+def test_nobody_is_faster_than_a_pod_that_is_not_ready():
+    done = replace(start("a", 40.0, imports=10.0, compile=30.0), kubernetes={"run": 1})
+    young = replace(start("b", imports=2.0), kubernetes={"run": 1})
+    for starts in ([done, young], [young, done], [young, replace(young, id="c")]):
+        compared = compare(starts)
+        assert compared.explains is None
+        assert {difference for row in compared.rows for difference in row.difference_seconds} <= {0.0, None}
+    (_, compile_row) = compare([done, young]).rows
+    assert compile_row.seconds == (30.0, None)
+    assert (is_starting(young), is_starting(done)) == (True, False)
+    assert not is_starting(replace(young, kubernetes={"run": 1, "ended": "Error"}))
+    assert not is_starting(replace(young, kubernetes={"waiting": "Unschedulable"}))
+
+
+def test_a_start_that_was_seen_ready_is_not_measured_by_one_that_was_not():
+    assert compare([start("a", 40.0, compile=30.0), start("b", compile=2.0)]).explains is None
 
 
 def test_stretches_of_one_phase_add_up():

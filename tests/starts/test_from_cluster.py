@@ -286,6 +286,57 @@ def test_a_log_that_was_rotated_is_not_taken_for_a_start(capsys: Any, kubelet: K
     assert start["verdict"]["reason"] == "the log's beginning was rotated away"
 
 
+def test_a_workload_without_pods_says_what_keeps_them_from_being_made(
+    capsys: Any, kube_server: kube.Server, kubelet: Kubelet, event: Any
+) -> None:
+    """A Deployment by its condition, since its ReplicaSet had the event; a Job by its own event, the newest of them."""
+    template = {"metadata": {"labels": {"app": "v"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
+    metadata = {"name": "vllm", "namespace": kubelet.node}
+    spec = {"selector": {"matchLabels": {"app": "v"}}, "template": template}
+    made = kube_server.admin.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
+    assert main(["startup", "deploy/vllm", "-n", kubelet.node]) == 1
+    assert "has no pods in namespace" in capsys.readouterr().err
+    refused = 'pods "vllm-1-" is forbidden: error looking up service account: serviceaccount "vllm" not found'
+    condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": refused}
+    kube_server.admin.patch(made.document, {"status": {"conditions": [condition]}}, subresource="status")
+    assert main(["startup", "deploy/vllm", "-n", kubelet.node]) == 1
+    assert (
+        f"deployment/vllm has no pods in namespace {kubelet.node}: FailedCreate: {refused}" in capsys.readouterr().err
+    )
+
+    never = {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": never}}
+    made = kube_server.admin.create(job)
+    for at, message in ((2e9, "the newest"), (1e9, "older")):
+        event(made.document, "FailedCreate", at, message)
+    assert main(["startup", "job/vllm", "-n", kubelet.node]) == 1
+    assert ": FailedCreate: the newest" in capsys.readouterr().err
+
+
+def test_a_pod_that_is_still_starting_is_compared_to_nobody(
+    capsys: Any, kubelet: Kubelet, make: Any, tell: Any
+) -> None:
+    pod, created = make("done", {"app": "v"})
+    kubelet.logs["done", False] = log_from(COLD, created + 2.5)
+    running = {"state": {"running": {"startedAt": whole(created + 2)}}}
+    tell(pod, running, [("PodScheduled", created), ("Ready", created + 150)])
+    pod, created = make("young", {"app": "v"})
+    kubelet.logs["young", False] = "".join(log_from(COLD, created + 2.5).splitlines(keepends=True)[:12])
+    tell(pod, running, [("PodScheduled", created)])
+    pod, created = make("silent", {"app": "v"})
+    tell(pod, running, [("PodScheduled", created)])
+    assert main(["startup", "-l", "app=v", "-n", kubelet.node]) == 0
+    out = capsys.readouterr().out
+    assert out.count("compile UNKNOWN: still starting\nstill starting") == 2
+    assert "faster" not in out
+    assert "slower" not in out
+    (until,) = [line for line in out.splitlines() if line.startswith("until ready")]
+    assert until.count("still starting") == 2
+    done = asked(capsys, "pod/done", "-n", kubelet.node)[0]
+    assert [one["name"] for one in done["phases"]].count("ready") == 1
+    assert sum(phases(done).values()) == pytest.approx(done["ready_seconds"], abs=1e-3)
+
+
 def test_what_is_not_there(capsys: Any, kubelet: Kubelet) -> None:
     for source in ("pod/nobody", "deploy/nobody", "sts/nobody"):
         assert main(["startup", source, "-n", kubelet.node]) == 1

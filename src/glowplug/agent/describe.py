@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from glowplug.agent.events import COMPONENT, REASONS, TAINT_RELEASED, TAINT_REMOVED
+from glowplug.agent.events import COMPONENT, PREWARMED, REASONS, TAINT_RELEASED, TAINT_REMOVED
 from glowplug.agent.metrics import METRICS
 
 _LINES: Final = (
@@ -29,9 +29,9 @@ What a node's agent tells: events for who looks at one pod, metrics for who look
 ## Events
 
 `kubectl describe pod` shows them, and `kubectl get events --field-selector source={COMPONENT}` all of a namespace. Those about
-nodes are in the namespace `default`. Each is written once, also where the agent is started again; `{TAINT_REMOVED.name}` and
-`{TAINT_RELEASED.name}` once for each time that the taint went. One pod or node gets {{most}} an hour at most. An event that the API
-server does not take is lost, and nothing waits for it.
+nodes are in the namespace `default`. Each is written once, also where the agent is started again; but `{PREWARMED.name}` once
+for each start of the agent, `{TAINT_REMOVED.name}` and `{TAINT_RELEASED.name}` once for each time that the taint went. One pod or
+node gets {{most}} an hour at most. An event that the API server does not take is lost, and nothing waits for it.
 
 | reason | type | about | means | what to do |
 |---|---|---|---|---|

@@ -39,11 +39,11 @@ _MAKE_RAID: Final = (
 
 @dataclass(frozen=True)
 class Domain:
-    """What lies in the node store for one trust domain."""
+    """What lies in the node store for one trust domain; `keys` by their digests."""
 
     name: str
     ready: bool
-    keys: int
+    keys: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,9 @@ def _domains(root: Path) -> tuple[Domain, ...] | None:
 
 def _domain(root: Path, name: str) -> Domain:
     folder = layout.store(root, name)
-    keys = 0
+    keys: tuple[str, ...] = ()
     with contextlib.suppress(OSError):
-        keys = sum(_KEY.fullmatch(item.name) is not None for item in folder.iterdir())
+        keys = tuple(sorted(item.name for item in folder.iterdir() if _KEY.fullmatch(item.name)))
     return Domain(name, (folder / layout.READY).exists(), keys)
 
 
@@ -242,10 +242,10 @@ def _store(seen: Seen) -> Iterator[Check]:
         yield Check("store", "unknown", f"{seen.root} holds no node store: no agent has worked there yet", hint)
         return
     for one in seen.domains:
-        evidence = {"domain": one.name, "ready": one.ready, "keys": one.keys}
+        evidence = {"domain": one.name, "ready": one.ready, "keys": len(one.keys), "key_digests": list(one.keys)}
         if one.ready:
             yield Check(
-                f"store:{one.name}", "pass", f"domain {one.name!r} is ready, with {one.keys} keys", "", evidence
+                f"store:{one.name}", "pass", f"domain {one.name!r} is ready, with {len(one.keys)} keys", "", evidence
             )
         else:
             said = f"domain {one.name!r} is not ready: its pods wait for the agent, {layout.WAIT_SECONDS} s at most"

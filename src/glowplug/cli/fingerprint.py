@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from glowplug.core.documents.fingerprint import Fingerprint
     from glowplug.engines.registry import Recognition
+    from glowplug.starts.from_manifest import Given
 
 _WAIT_SECONDS: Final = 3.0
 _LAYOUT: Final = ("tp", "pp", "dp", "ep")
@@ -43,7 +44,7 @@ _KEY: Final = (
         "Exit status: 0 the key is known; 1 a field of it cannot be known (nothing would be restored or published).",
         "glowplug fingerprint -- vllm serve s3://bucket/model --tensor-parallel-size 2",
         "glowplug fingerprint --engine torch -o json -- python train.py > fingerprint.json",
-        "glowplug fingerprint --pod deployment.yaml --gpu h100-80gb",
+        "glowplug fingerprint --pod deployment.yaml --gpu h100-80gb --engine-version 0.21.0 --torch 2.11.0",
         "kubectl get pod vllm-0 -o json | glowplug fingerprint --pod -",
     ),
 )
@@ -64,6 +65,10 @@ _KEY: Final = (
     help="A pod, or what makes pods, as a manifest or as kubectl prints it, in place of a command.",
 )
 @click.option("--gpu", metavar="NAME", help="The GPU that the pod will see, where its node selector does not say it.")
+@click.option(
+    "--engine-version", metavar="VERSION", help="The engine in the pod's image, where its tag does not say it."
+)
+@click.option("--torch", metavar="VERSION", help="The torch in the pod's image, where the catalogue does not know it.")
 @output_option
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND…")
 @click.pass_context
@@ -74,6 +79,8 @@ def command(
     engine: str,
     pod: str | None,
     gpu: str | None,
+    engine_version: str | None,
+    torch: str | None,
     output: Output,
     command_line: Sequence[str],
 ) -> None:
@@ -89,10 +96,17 @@ def command(
     if pod is not None:
         if command_line:
             raise UsageError("--pod and a command exclude each other")
-        _of_pod(context, pod, domain or "", cache_root or "", gpu or "", engine, output)
+        from glowplug.starts import from_manifest
+
+        versions = {"engine_version": engine_version or "", "torch": torch or ""}
+        given = from_manifest.Given(domain or "", cache_root or "", _gpu(gpu or ""), engine, **versions)
+        _of_pod(context, pod, given, output)
         return
     if gpu is not None:
         raise UsageError("--gpu is for --pod", hint="of a command the GPU of this machine is seen")
+    if engine_version is not None or torch is not None:
+        option = "--torch" if engine_version is None else "--engine-version"
+        raise UsageError(f"{option} is for --pod", hint="of a command what its own Python has is seen")
     if not command_line:
         raise click.UsageError("no command: put it behind `--`")
     from glowplug.engines import command as commands
@@ -109,15 +123,12 @@ def command(
     _tell(context, fingerprint, notes, output)
 
 
-def _of_pod(
-    context: click.Context, file: str, domain: str, cache_root: str, gpu: str, engine: str, output: Output
-) -> None:
+def _of_pod(context: click.Context, file: str, known: Given, output: Output) -> None:
     """Raises NotFoundError, BadInputError, UsageError."""
     from glowplug.cli import inputs
     from glowplug.manifests import values
     from glowplug.starts import from_manifest
 
-    known = from_manifest.Given(domain, cache_root, _gpu(gpu), engine)
     given = inputs.read([file], sys.stdin.buffer.read() if file == "-" else None)
     for error in given.errors:
         raise error

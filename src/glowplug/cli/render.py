@@ -104,8 +104,8 @@ def command(
     from glowplug.render import kinds, surroundings
     from glowplug.store.endpoints import REGIONS
 
-    # A server's address matters where a model is read, and nowhere else.
-    environ = os.environ if kind in _NEED_MODEL else {name: os.environ.get(name, "") for name in REGIONS}
+    # A server's address matters where a model is read, and where the store is; nowhere else.
+    environ = os.environ if kind in (*_NEED_MODEL, "agent") else {name: os.environ.get(name, "") for name in REGIONS}
     found = surroundings.read(environ, region=named.pop("region"))
     options = _options(kind, model, asked, named, found)
     made = kinds.render(kind, options)

@@ -31,7 +31,7 @@ _WORDS: Final = {
     "command_unreadable": "its command line cannot be understood",
 }
 _DETAILED: Final = {
-    "key": "the nearest key has another {detail}; `glowplug cache why` compares",
+    "key": "the nearest key has another {detail}; `glowplug cache why --store URL --fingerprint REPORT` compares",
     "guard": "what is published was compiled under another {detail}",
     "unknown": "not known are {detail}: is this the Python that the engine runs on?",
 }

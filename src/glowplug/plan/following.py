@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from glowplug.plan.outcome import Plan
 
-RENDERING: Final = ("--mode", "shared")
-"""How artifacts reach the pods that are rendered: the one way that needs no part of glowplug which is not there yet."""
-
 _BUCKET: Final = "s3://your-bucket/your-model"
 _STREAMED: Final = ("s3://", "gs://", "az://")
 
@@ -35,12 +32,17 @@ def words(plan: Plan) -> tuple[str, ...]:
             else ("--gpu", place.gpu, "--gpu-count", str(place.gpus_per_node))
         )
         options = {**_lost(plan), **plan.asked}
-        return ("glowplug", "render", "deployment", *_in_a_bucket(plan), *machine, *_flat(options), *RENDERING)
+        return ("glowplug", "render", "deployment", *_in_a_bucket(plan), *machine, *_flat(options), *_mode(plan))
     if not place.candidates:
         return ()
     # The other machine has a tensor-parallel size of its own.
     options = {name: value for name, value in plan.asked.items() if name != "--tp"}
     return ("glowplug", "plan", *_as_given(plan), "--instance", place.candidates[0].instance, *_flat(options))
+
+
+def _mode(plan: Plan) -> tuple[str, ...]:
+    """The guide's own Deployment has the shared directory; otherwise the command's default is what fits a first try."""
+    return ("--mode", "shared") if plan.profile == "guide" else ()
 
 
 def _flat(options: dict[str, str]) -> Iterator[str]:

@@ -36,7 +36,8 @@ def notes(kind: str, options: Options) -> tuple[str, ...]:
 
 def warnings(kind: str, options: Options) -> tuple[str, ...]:
     """What does not work as it is rendered, the most important last."""
-    return tuple(dict.fromkeys([*_endpoint(kind, options), *_too_large(kind, options), *_unbuilt(kind, options)]))
+    found = (_endpoint, _too_large, _unstored, _unbuilt)
+    return tuple(dict.fromkeys(warning for each in found for warning in each(kind, options)))
 
 
 def _unbuilt(kind: str, options: Options) -> Iterator[str]:
@@ -50,15 +51,26 @@ def _unbuilt(kind: str, options: Options) -> Iterator[str]:
         yield UNBUILT["deployment"]
 
 
+def _unstored(kind: str, options: Options) -> Iterator[str]:
+    if kind in ("bake", "all") and options.store is None:
+        yield "the bake job compiles for nothing: no --store says where it publishes"
+
+
 def _endpoint(kind: str, options: Options) -> Iterator[str]:
-    if kind not in _MODEL_KINDS or not (options.model or "").startswith("s3://"):
+    asked = options.model if kind in _MODEL_KINDS else options.store if kind == "agent" else None
+    if not (asked or "").startswith("s3://"):
         return
     if options.unreachable is not None:
         yield (
             f"{options.unreachable}, from your environment, is an address of this machine that no pod can reach: it is left out, "
             "and the pods would ask S3 of AWS; set AWS_ENDPOINT_URL to the address that the server has in the cluster"
         )
-    elif options.endpoint is not None and options.profile == "guide" and not copying.needed(options):
+    elif (
+        kind in _MODEL_KINDS
+        and options.endpoint is not None
+        and options.profile == "guide"
+        and not copying.needed(options)
+    ):
         yield f"profile guide knows no server but S3 of AWS: {options.endpoint}, from your environment, is left out"
 
 
@@ -80,7 +92,7 @@ def of_store(kind: str, options: Options) -> Iterator[str]:
     if kind == "agent" or (kind == "all" and options.mode is not Mode.DIRECT):
         if options.store is None:
             yield "no --store: the agent has nothing to fetch from and nowhere to publish"
-    elif kind in _MODEL_KINDS and options.store is None and options.mode is not Mode.NODE and uses_image:
+    elif kind == "deployment" and options.store is None and options.mode is not Mode.NODE and uses_image:
         yield "no --store: nothing is restored or published until GLOWPLUG_STORE is set"
     if options.store is not None and options.store.startswith("file:") and uses_image:
         yield f"{options.store}: no volume is rendered for a store that is a directory"

@@ -62,10 +62,17 @@ def pods_of(api: Api, namespace: str, kind: str, name: str) -> Found:
     """The pods of an object. Raises NotFoundError, also where it has none."""
     if kind == "pod":
         return Found((api.pod(namespace, name),), 1)
-    selector = _selector(api.workload(kind, namespace, name))
+    workload = api.workload(kind, namespace, name)
+    selector = _selector(workload)
     if not selector:
         raise UsageError(f"{kind}/{name} selects its pods by nothing that can be asked for")
-    return pods_by(api, namespace, selector, f"{kind}/{name}")
+    try:
+        return pods_by(api, namespace, selector, f"{kind}/{name}")
+    except NotFoundError as error:
+        refused = _refused(api, workload, namespace)
+        if not refused:
+            raise
+        raise NotFoundError(f"{error.message}: {refused}") from None
 
 
 def pods_by(api: Api, namespace: str, selector: str, what: str) -> Found:
@@ -118,6 +125,24 @@ def _node(api: Api, name: str) -> Object | None:
         return api.node(name) if name else None
     except (AccessDeniedError, NotFoundError, UnavailableError):
         return None
+
+
+def _refused(api: Api, workload: Object, namespace: str) -> str:
+    """Why an object has no pods: what the API server answered to whoever was to make them, "" where nobody says.
+
+    A Deployment has it in a condition (its ReplicaSet's events are about another object), the others in events of their own.
+    """
+    conditions = workload.get("status", {}).get("conditions") or ()
+    for one in conditions:
+        if one.get("type") == "ReplicaFailure" and one.get("status") == "True":
+            return pod_status.said(one.get("reason"), one.get("message"))
+    failed = [
+        one
+        for one in _events(api, namespace, workload.get("metadata", {}).get("uid", ""))
+        if one.get("reason") == "FailedCreate"
+    ]
+    newest = max(failed, key=lambda one: pod_status.event_moment(one) or 0.0, default={})
+    return pod_status.said(newest.get("reason"), newest.get("message"))
 
 
 def _selector(workload: Object) -> str:

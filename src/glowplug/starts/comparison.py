@@ -1,7 +1,8 @@
 """Several starts side by side: what differs, by how much, and which phase explains most of it.
 
 A phase that a start with a time line does not have took 0 s there. A start without a time line (a log without stamps) has no
-seconds for any phase, which is `null` and not 0.
+seconds for any phase, which is `null` and not 0; nor has a pod's that is not ready for a phase that may still come. Nobody is
+faster than what has not ended.
 """
 
 from __future__ import annotations
@@ -75,9 +76,20 @@ def compare(starts: Sequence[Start]) -> Comparison:
     )
 
 
+def is_unfinished(start: Start) -> bool:
+    """Whether it is a pod's that never was ready: its phases are those until now, or until it died."""
+    return start.kubernetes is not None and start.ready_seconds is None
+
+
+def is_starting(start: Start) -> bool:
+    """Whether it is a pod's whose container runs and is not ready yet."""
+    known = start.kubernetes or {}
+    return is_unfinished(start) and "run" in known and not (known.get("ended") or known.get("waiting"))
+
+
 def phase_seconds(start: Start, phase: str) -> float | None:
-    """Seconds of a phase, all its stretches together; None for a start without a time line."""
-    if not start.phases:
+    """Seconds of a phase, all its stretches together; None for a start without a time line, or that has not come so far."""
+    if not start.phases or (is_unfinished(start) and all(item.name != phase for item in start.phases)):
         return None
     return math.fsum(item.seconds for item in start.phases if item.name == phase)
 
@@ -120,8 +132,15 @@ def _row(name: str, starts: Sequence[Start], of: Callable[[Start], float | None]
     return Row(
         name,
         tuple(_rounded(value) for value in seconds),
-        tuple(None if value is None or base is None else _rounded(value - base) for value in seconds),
+        tuple(
+            None if value is None or base is None or not _comparable(starts[0], start) else _rounded(value - base)
+            for start, value in zip(starts, seconds, strict=True)
+        ),
     )
+
+
+def _comparable(one: Start, other: Start) -> bool:
+    return one is other or not (is_unfinished(one) or is_unfinished(other))
 
 
 def _rounded(value: float | None) -> float | None:
@@ -129,10 +148,11 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _explanation(starts: Sequence[Start], rows: Sequence[Row]) -> Explanation | None:
-    """What the start that is furthest from the baseline owes its distance to."""
+    """What the start that is furthest from the baseline owes its distance to, among those that are as far known as it."""
+    known = starts[0].ready_seconds is not None
     totals = [
         math.fsum(row.difference_seconds[place] or 0.0 for row in rows)
-        if starts[place].phases and starts[0].phases
+        if starts[place].phases and starts[0].phases and (starts[place].ready_seconds is not None) == known
         else 0.0
         for place in range(len(starts))
     ]

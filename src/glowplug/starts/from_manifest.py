@@ -40,12 +40,14 @@ _ARCH: Final = ("kubernetes.io/arch", "beta.kubernetes.io/arch")
 
 @dataclass(frozen=True)
 class Given:
-    """What the caller knows better; "" and `auto` for nothing. `gpu` is NVML's name."""
+    """What the caller knows better; "" and `auto` for nothing. `gpu` is NVML's name, the versions are those of the image."""
 
     domain: str = ""
     cache_root: str = ""
     gpu: str = ""
     engine: str = "auto"
+    engine_version: str = ""
+    torch: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def _inferred(pod: Object, asked: Asked, given: Given) -> Inferred:
     wanted = _wanted(pod)
     gpu, candidates = _gpu(wanted, given)
     machine = _machine(wanted, candidates)
-    software = _software(asked, followed.launch.engine)
+    software = _software(asked, followed.launch.engine, given)
     found = inferring.fingerprint(
         followed,
         domain=domain,
@@ -128,6 +130,10 @@ def _inferred(pod: Object, asked: Asked, given: Given) -> Inferred:
         notes.append(f"the GPU may be {' or '.join(candidates)}: name it with --gpu")
     if asked.open:
         notes.append("what `envFrom` brings is not seen; a variable of the key among it would change the key")
+    if "engine_version" in found.unknown:
+        notes.append("the image's name says no version of the engine: name it with --engine-version")
+    elif "torch" in found.unknown:
+        notes.append("which torch is in that image is not in the catalogue: name it with --torch")
     notes.append(
         "versions, and what the image itself sets, are inferred: `glowplug fingerprint -- …` in the pod observes them"
     )
@@ -154,13 +160,17 @@ def _cache_root(asked: Asked, given: Given) -> Fact:
     return Fact(root, "inferred:GLOWPLUG_CACHE_ROOT") if root else Fact(writable.DEFAULT, "inferred:default")
 
 
-def _software(asked: Asked, engine: str) -> Software:
+def _software(asked: Asked, engine: str, given: Given) -> Software:
     image = images.read(asked.image)
-    if image.engine != engine or not image.version:
-        return Software({})
-    facts = {"engine_version": Fact(image.version, "inferred:image tag")}
-    known = release(engine, image.version)
-    if known is not None and known.torch:
+    facts: dict[str, Fact] = {}
+    if given.engine_version:
+        facts["engine_version"] = Fact(given.engine_version, "given:engine_version")
+    elif image.engine == engine and image.version:
+        facts["engine_version"] = Fact(image.version, "inferred:image tag")
+    known = release(engine, str(facts["engine_version"].value)) if "engine_version" in facts else None
+    if given.torch:
+        facts["torch"] = Fact(given.torch, "given:torch")
+    elif known is not None and known.torch:
         facts["torch"] = Fact(known.torch, "inferred:catalogue of releases")
     return Software(facts)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 NO_LOG: Final = "the container has no log"
 UNREAD: Final = "the container's log cannot be read now"
 NOT_BEGUN: Final = "the container has not begun"
+STARTING: Final = "still starting"
 ROTATED: Final = "the log's beginning was rotated away"
 _ROTATED_SECONDS: Final = 120.0
 """Within this an engine, or glowplug before it, has said something; a log that begins later is not whole."""
@@ -63,14 +64,19 @@ def from_pod(
     ready: float | None = None
     if began is not None and spoke is not None and log is not None:
         claims += [pod_status.phase("process", began, spoke, origin), *restored]
-        claims += [replace(one, start_seconds=spoke - origin + one.start_seconds) for one in log.phases]
+        told = [replace(one, start_seconds=spoke - origin + one.start_seconds) for one in log.phases]
         if log.ready_seconds is not None:
             said = spoke + log.ready_seconds
             ready = _ready_after(pod, container, said) if run is not None and not run.previous else said
-            claims.append(pod_status.phase("ready", said, ready, origin))
+            # One stretch: the engine's own last seconds and those until its probes have noticed.
+            until = min([said, *(origin + one.start_seconds for one in told if one.name == "ready")])
+            told = [one for one in told if one.name != "ready"]
+            claims.append(pod_status.phase("ready", until, ready, origin))
+        claims += told
     elif began is not None and run is not None and not run.previous:
         ready = pod_status.ready(pod)
     seconds = None if ready is None else max(0.0, ready - origin)
+    starting = run is not None and not run.previous and run.ended is None and ready is None
     known = log or Start(id="", source="pod", started_at="")
     return replace(
         known,
@@ -79,7 +85,7 @@ def from_pod(
         started_at=iso(origin),
         workload={name: value for name, value in known.workload.items() if name not in ("log", "starts_in_log")},
         restore=restore,
-        verdict=_verdict(run, log, spoke, without),
+        verdict=_verdict(run, log, spoke, STARTING if starting and without == NO_LOG else without, starting=starting),
         phases=lined_up(claims, seconds),
         ready_seconds=seconds,
         kubernetes=pod_status.where(pod, container, run, around),
@@ -105,7 +111,7 @@ def _ready_after(pod: Object, container: str, said: float) -> float:
     return max(said, counted)
 
 
-def _verdict(run: Run | None, log: Start | None, spoke: float | None, without: str) -> Verdict:
+def _verdict(run: Run | None, log: Start | None, spoke: float | None, without: str, *, starting: bool) -> Verdict:
     if run is None:
         return Verdict(Compile.UNKNOWN, reason=NOT_BEGUN)
     if log is None:
@@ -113,6 +119,8 @@ def _verdict(run: Run | None, log: Start | None, spoke: float | None, without: s
     late = run.began is not None and spoke is not None and spoke - run.began > _ROTATED_SECONDS
     if log.verdict.compile is Compile.UNKNOWN and late:
         return Verdict(Compile.UNKNOWN, log.verdict.compile_seconds, ROTATED)
+    if log.verdict.compile is Compile.UNKNOWN and starting:
+        return Verdict(Compile.UNKNOWN, log.verdict.compile_seconds, STARTING)
     return log.verdict
 
 

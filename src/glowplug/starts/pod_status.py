@@ -134,13 +134,13 @@ def waiting(pod: Object, container: str, around: Around) -> str:
     """Why the container does not run, "" where it does or nobody says."""
     scheduled = next((one for one in _conditions(pod) if one.get("type") == "PodScheduled"), {})
     if scheduled.get("status") == "False":
-        return _said(scheduled.get("reason"), scheduled.get("message"))
+        return said(scheduled.get("reason"), scheduled.get("message"))
     for kind in ("initContainerStatuses", "containerStatuses"):
         for one in _items(_at(pod, "status", kind)):
             state = _mapping(_at(one, "state", "waiting"))
             if (one.get("name") == container or kind != "containerStatuses") and state:
                 name = "" if one.get("name") == container else f"{_text(one.get('name'))}: "
-                return f"{name}{_said(state.get('reason'), state.get('message') or _latest(around))}"
+                return f"{name}{said(state.get('reason'), state.get('message') or _latest(around))}"
     return ""
 
 
@@ -212,9 +212,9 @@ def phase(
 
 def _pull(event: Object, origin: float, scheduled: float, end: float) -> Phase | None:
     """A pull that ended before the container began; later ones are of its later runs."""
-    said = _PULLED.match(_text(event.get("message")))
-    at = _event_moment(event)
-    seconds = _duration(said.group(2) or said.group(1)) if said else None
+    pulled = _PULLED.match(_text(event.get("message")))
+    at = event_moment(event)
+    seconds = _duration(pulled.group(2) or pulled.group(1)) if pulled else None
     if event.get("reason") != "Pulled" or at is None or seconds is None or at > end + 1:
         return None
     return phase("image_pull", max(scheduled, at - seconds), min(at, end), origin)
@@ -223,7 +223,7 @@ def _pull(event: Object, origin: float, scheduled: float, end: float) -> Phase |
 def _latest_pull(pulls: Sequence[Object], origin: float, began: float | None, end: float) -> Phase | None:
     """A pull that goes on: begun, not ended, and its container has not begun."""
     times = {
-        reason: max((_event_moment(one) or 0.0 for one in pulls if one.get("reason") == reason), default=0.0)
+        reason: max((event_moment(one) or 0.0 for one in pulls if one.get("reason") == reason), default=0.0)
         for reason in ("Pulling", "Pulled")
     }
     if began is not None or times["Pulling"] <= times["Pulled"]:
@@ -232,18 +232,19 @@ def _latest_pull(pulls: Sequence[Object], origin: float, began: float | None, en
 
 
 def _scheduled(pod: Object, around: Around) -> float | None:
-    told = next((_event_moment(one) for one in around.events if one.get("reason") == "Scheduled"), None)
+    told = next((event_moment(one) for one in around.events if one.get("reason") == "Scheduled"), None)
     return told if told is not None else _since(pod, "PodScheduled", "True")
 
 
 def _latest(around: Around) -> str:
     """What the newest warning about something that failed says; others warn of what does not keep a pod from starting."""
     warnings = [one for one in around.events if _text(one.get("reason")).startswith("Failed")]
-    newest = max(warnings, key=lambda one: _event_moment(one) or 0.0, default={})
+    newest = max(warnings, key=lambda one: event_moment(one) or 0.0, default={})
     return _text(newest.get("message"))
 
 
-def _event_moment(event: Object) -> float | None:
+def event_moment(event: Object) -> float | None:
+    """When an event was seen last."""
     for name in ("lastTimestamp", "eventTime", "firstTimestamp"):
         moment = _moment(event.get(name))
         if moment is not None:
@@ -294,7 +295,8 @@ def _since(item: Object, kind: str, status: str) -> float | None:
     return next((_moment(one.get("lastTransitionTime")) for one in held), None)
 
 
-def _said(reason: object, message: object) -> str:
+def said(reason: object, message: object) -> str:
+    """`Reason: message`, as much of it as is there."""
     return ": ".join(one for one in (_text(reason), _text(message)) if one)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from glowplug.core.documents.start import Compile, PublishOutcome, RestoreOutcome
 from glowplug.core.units import format_seconds, format_size
+from glowplug.starts.comparison import is_starting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,11 +82,14 @@ def comparison_text(
         for place, (name, start) in enumerate(zip(names, starts, strict=True), 1)
     ]
     rows = [["", *[_shorten(name, 26) for name in shown]]]
-    rows += [["verdict", *comparison.verdicts]]
+    running = [is_starting(start) for start in starts]
+    verdicts = zip(comparison.verdicts, running, strict=True)
+    rows += [["verdict", *("still starting" if yet and word == "unknown" else word for word, yet in verdicts)]]
     rows += [_cells(row) for row in comparison.rows]
     for label, row in (("engine init", comparison.engine_init), ("until ready", comparison.ready)):
         if any(value is not None for value in row.seconds):
-            rows.append([label, *_cells(row)[1:]])
+            cells = zip(_cells(row)[1:], running, strict=True)
+            rows.append([label, *("still starting" if yet and cell == "?" else cell for cell, yet in cells)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "  ".join(
@@ -150,7 +154,7 @@ def _figures(start: Start) -> Iterable[str]:
         since = _SINCE.get(start.source, "") if start.kubernetes is None else _since_of_pod(start.kubernetes)
         yield f"ready after {_style(format_seconds(start.ready_seconds), 1)}{since}"
     else:
-        yield "not seen ready"
+        yield "still starting" if is_starting(start) else "not seen ready"
     waiting = start.kubernetes.get("waiting") if start.kubernetes else None
     if waiting:
         yield f"waiting: {_shorten(_clean(str(waiting)), _REASON)}"

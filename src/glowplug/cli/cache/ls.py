@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
     from glowplug.cache.format import Manifest
     from glowplug.cache.listing import Row
+    from glowplug.store.contract import Store
 
 _GPU_WIDTH: Final = 32
+_OTHERS: Final = 5
 
 
 @click.command(
@@ -60,7 +62,22 @@ def command(session: Session, gpu: str | None, model: str | None, output: str) -
     elif not rows:
         where = "any domain" if session.all_domains else f"domain {session.domain!r}"
         which = " that fits the filters" if gpu or model else ""
-        note(f"no keys{which} in {where} of {store.url}")
+        note(f"no keys{which} in {where} of {store.url}{'' if which else _elsewhere(session, store)}")
+
+
+def _elsewhere(session: Session, store: Store) -> str:
+    """Which other domains have keys: a store that looks empty is usually asked for the wrong one."""
+    from glowplug.cache.listing import domains
+    from glowplug.core.errors import GlowplugError
+
+    if session.all_domains:
+        return ""
+    try:
+        others = [name for name in domains(store, session.deadline) if name != session.domain]
+    except GlowplugError:
+        return ""  # whoever may list one domain only has had the answer already
+    shown = ", ".join(others[:_OTHERS]) + (", …" if len(others) > _OTHERS else "")
+    return f"; there are some of {shown} (--domain NAME, --all-domains)" if others else ""
 
 
 def _wanted(manifest: Manifest, gpu: str | None, model: str | None) -> bool:

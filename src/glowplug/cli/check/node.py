@@ -20,7 +20,7 @@ from glowplug.core.errors import UsageError
     epilog=epilog(
         "Exit status: 0 nothing fails or warns; 1 something does. Reads only; run it on the node, or in the agent's pod.",
         "glowplug check node",
-        "kubectl -n glowplug-system exec ds/glowplug-agent -- glowplug check node",
+        "kubectl -n glowplug-system exec POD -- glowplug check node",
         "glowplug check node --root /mnt/.ephemeral/glowplug -o json | jq '.checks[] | select(.name == \"nvme\")'",
     ),
 )
