@@ -141,8 +141,10 @@ def test_a_pod_that_is_told_to_do_without_does(running: cluster.Cluster) -> None
 def test_a_store_that_is_not_there_costs_no_more_than_its_deadline(running: cluster.Cluster, python: Path) -> None:
     away = running.s3.at(9)  # discard: nobody listens
     env = {"GLOWPLUG_RESTORE_TIMEOUT": "3s"}
-    pod = programs.compiling("away", _DIRECT, python, away, "--layers", "1")
+    pod = programs.compiling("away", _DIRECT, python, away, "--fail")
     rendered.set_variables(pod["spec"]["containers"][0], env)
-    log = running.run(pod, seconds=180)
+    running.kube.admin.create(pod)
+    ended = running.wait_for_pod("away", pods.has_ended)
+    log = running.logs("away")
     assert "glowplug: nothing restored" in log, log
-    assert _compiled(log) > 0
+    assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3, "the program's own"
