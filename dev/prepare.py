@@ -21,14 +21,18 @@ from lab.cluster import ability
 
 @dataclass(frozen=True)
 class Target:
-    """The parts a target uses, and whether it can do without those that are lacking and not required."""
+    """The parts a target uses, and whether it can do without those that are lacking and not required.
+
+    `on_request` are used where they are there, and brought only where GLOWPLUG_TEST_REQUIRE names them.
+    """
 
     parts: tuple[str, ...]
     forgiving: bool = False
+    on_request: tuple[str, ...] = ()
 
 
 TARGETS: Mapping[str, Target] = {
-    "test": Target(("engine", "kube", "cluster", "browser", "tools"), forgiving=True),
+    "test": Target(("engine", "kube", "browser", "tools"), forgiving=True, on_request=("cluster",)),
     "bench": Target(("engine", "tools")),
     "demo": Target(("engine",)),
     "engine": Target(("engine",)),
@@ -63,10 +67,11 @@ def prepare(
 ) -> frozenset[str]:
     """Bring what the target's parts need; returns the parts that it cannot do without and that are lacking all the same."""
     required = frozenset(filter(None, environ.get("GLOWPLUG_TEST_REQUIRE", "").split(",")))
-    refused = {part: reason for part in target.parts if (reason := never(part))}
+    parts = (*target.parts, *(part for part in target.on_request if part in required))
+    refused = {part: reason for part in parts if (reason := never(part))}
     for part, reason in refused.items():
         _say(f"{part}: never on this machine: {reason}; its tests skip" if target.forgiving else f"{part}: {reason}")
-    possible = tuple(part for part in target.parts if part not in refused)
+    possible = tuple(part for part in parts if part not in refused)
     if root and (not target.forgiving or required or environ.get("CI") == "true"):
         system.install(possible)
     without = {part for part in possible if system.lacking(part)}

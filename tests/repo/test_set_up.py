@@ -127,7 +127,7 @@ def test_what_cannot_be_built_counts_as_lacking(
 
 @pytest.mark.parametrize(
     ("target", "environ", "stops_for"),
-    [("test", {}, set()), ("test", {"GLOWPLUG_TEST_REQUIRE": "cluster"}, set()), ("cluster", {}, {"cluster"})],
+    [("test", {"GLOWPLUG_TEST_REQUIRE": "cluster"}, set()), ("cluster", {}, {"cluster"})],
 )
 def test_for_what_the_machine_does_not_allow_nothing_is_brought(
     machine: set[str],
@@ -152,11 +152,17 @@ def test_for_what_the_machine_does_not_allow_nothing_is_brought(
     assert "no such kernel" in capsys.readouterr().err
 
 
-def test_every_part_that_is_built_is_built_once(machine: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("environ", "builds"),
+    [({}, ["engine", "kube"]), ({"GLOWPLUG_TEST_REQUIRE": "cluster"}, ["cluster", "engine", "kube"])],
+)
+def test_every_part_is_built_once_and_nodes_only_on_request(
+    machine: set[str], environ: dict[str, str], builds: list[str]
+) -> None:
     machine.update({f"{part}-package" for part in ("engine", "kube", "cluster", "browser", "tools")})
     built: list[str] = []
-    prepare.prepare(prepare.TARGETS["test"], {}, root=False, build=lambda part: built.append(part) or 0)
-    assert sorted(built) == ["cluster", "engine", "kube"]
+    prepare.prepare(prepare.TARGETS["test"], environ, root=False, build=lambda part: built.append(part) or 0)
+    assert sorted(built) == builds
 
 
 def test_the_command_to_type_names_every_lacking_package_once() -> None:
