@@ -11,6 +11,7 @@ import pytest
 from glowplug.agent import housekeeping
 from glowplug.agent.ranking import Size
 from glowplug.nodestore import write
+from tests.agent.hearing import Heard
 
 GB = 10**9
 
@@ -68,3 +69,20 @@ def test_a_root_that_is_not_there_yet_holds_nothing(tmp_path: Path) -> None:
     assert write.usage(root) == []
     assert housekeeping.total([]) == NOTHING
     assert housekeeping.domains(root) == housekeeping.keys(root, "default") == ()
+
+
+def test_a_key_that_cannot_be_removed_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for digit in "01":
+        (write.prepare(tmp_path, "default") / (digit * 64)).mkdir()
+    true = write.remove
+
+    def remove(root: Path, domain: str, digest: str) -> bool:
+        if digest[0] == "0":
+            raise PermissionError("immutable")
+        return true(root, domain, digest)
+
+    monkeypatch.setattr(write, "remove", remove)
+    heard = Heard()
+    housekeeping.remove_damaged(tmp_path, "default", heard)
+    assert heard.of("failed") == [("disk", "PermissionError")]
+    assert heard.of("removed") == [("default", "1" * 64, "damaged")]

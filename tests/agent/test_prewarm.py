@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from glowplug.agent import bringing
+from glowplug.agent import bringing, wanting
 from glowplug.agent import prewarm as module
 from glowplug.agent.prewarm import Prewarm
 from glowplug.agent.ranking import Wish
@@ -26,11 +26,12 @@ from glowplug.core.errors import AccessDeniedError, IntegrityError, UnavailableE
 from glowplug.nodestore import layout as nodes
 from glowplug.nodestore import write
 from glowplug.nodestore.read import NodeStore
-from glowplug.store.contract import Store
+from glowplug.store.contract import Meta, Store
 from glowplug.store.retrying import Policy
 from glowplug.store.schemes import open_store
 from lab import faults
 from tests.agent.hearing import DOMAIN, GPU, PROGRAM, Heard, entries, mount, prewarm, put, settings, waits
+from tests.agent.meddling import Meddled
 from tests.cache import making
 from tests.parts import requires
 from tests.store.conftest import Place, proxy, s3_place, s3_server
@@ -64,6 +65,41 @@ def store(tmp_path: Path) -> Store:
 def key(store: Store, trees: Path) -> Key:
     """A key that is in the store."""
     return put(store, trees, making.key())
+
+
+@dataclasses.dataclass
+class _Moved:
+    """The machine's clock, some seconds on."""
+
+    ahead: float = 0.0
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class _Without(Meddled):
+    """A store whose listings lack what has this in its path."""
+
+    def __init__(self, store: Store, part: str) -> None:
+        super().__init__(store)
+        self.part = part
+
+    def list(self, prefix: str, deadline: Deadline) -> Iterator[Meta]:
+        yield from (meta for meta in super().list(prefix, deadline) if self.part not in meta.path)
+
+
+def withheld(root: Path) -> str:
+    """Why pods are given nothing, "" where they are."""
+    node = NodeStore(mount(root)).node()
+    assert node is not None
+    assert node.restore is not bool(node.restore_reason)
+    return node.restore_reason
 
 
 def warm(one: Prewarm) -> bool:
@@ -207,13 +243,53 @@ class TestAChangeInTheStore:
         assert entries(root, key) == {"e1", "e2"}
         assert heard.of("prewarmed") == [(DOMAIN, 1)], "the first fetch is told once"
 
-    def test_removed_keys_go(self, store: Store, key: Key, root: Path, heard: Heard) -> None:
-        one = prewarm(settings(root), heard, store)
+    def test_removed_keys_go_when_they_were_missed_twice(
+        self, store: Store, key: Key, root: Path, trees: Path, heard: Heard
+    ) -> None:
+        put(store, trees, making.key(model="another"))
+        clock = _Moved()
+        one = prewarm(settings(root, relist_seconds=300.0), heard, store, clock=clock)
         assert warm(one)
         store.delete(layout.manifest_path(key), Deadline.after(30))
+        for ahead in (0.0, 299.0):
+            clock.ahead = ahead
+            assert one.round()
+            assert entries(root, key) == {"e1"}
+        clock.ahead = 310.0
         assert one.round()
         assert entries(root, key) is None
         assert heard.of("removed") == [(DOMAIN, key.digest(), "gone")]
+
+    def test_a_listing_alone_takes_nothing_away(
+        self, store: Store, key: Key, root: Path, trees: Path, heard: Heard
+    ) -> None:
+        """Half of a listing: the manifest is there when it is asked for."""
+        put(store, trees, making.key(model="another"))
+        one = prewarm(settings(root, relist_seconds=0.0), heard, store)
+        assert warm(one)
+        one._source = dataclasses.replace(one._source, store=lambda: cast("Store", _Without(store, key.digest())))
+        for _ in range(3):
+            assert one.round()
+        assert entries(root, key) == {"e1"}
+
+    @pytest.mark.parametrize("gone", [False, True])
+    def test_a_store_that_lists_nothing_is_suspect(
+        self, store: Store, key: Key, root: Path, heard: Heard, gone: bool
+    ) -> None:
+        """A proxy's page reads as an empty listing, and another bucket as one without the manifest, too."""
+        one = prewarm(settings(root, relist_seconds=0.0), heard, store)
+        assert warm(one)
+        if gone:
+            store.delete(layout.manifest_path(key), Deadline.after(30))
+        one._source = dataclasses.replace(one._source, store=lambda: cast("Store", _Without(store, "")))
+        for _ in range(3):
+            assert one.round()
+        assert entries(root, key) == {"e1"}
+        assert heard.of("failed") == [("list", "unavailable")], "said once"
+        control.change(store, Deadline.after(30), restore=True)
+        for _ in range(2):
+            assert one.round()
+        assert (entries(root, key) is None) is gone, "where the store's switch is read, it is the store that answers"
 
     def test_a_block_takes_the_parts_away(self, store: Store, key: Key, root: Path, heard: Heard) -> None:
         one = prewarm(settings(root), heard, store)
@@ -225,22 +301,64 @@ class TestAChangeInTheStore:
         assert (held.blocked, held.parts) == ("it crashes", ())
 
     @pytest.mark.parametrize("how", ["restore_off", "min_version"])
-    def test_the_switch_empties_the_node_and_nobody_waits(
+    def test_the_switch_withholds_and_nobody_waits(
         self, store: Store, key: Key, root: Path, heard: Heard, how: str
     ) -> None:
         one = prewarm(settings(root), heard, store)
         assert warm(one)
+        heard.clear()
         if how == "restore_off":
             control.change(store, Deadline.after(30), restore=False)
         else:
             store.put(layout.CONTROL, b'{"min_version": "999"}', Deadline.after(30))
         assert one.round()
-        assert entries(root, key) is None
-        assert heard.of("removed") == [(DOMAIN, key.digest(), how)]
+        assert withheld(root) == how
         assert not waits(root)
+        again = prewarm(settings(root), heard, lambda: (_ for _ in ()).throw(UnavailableError("away")))
+        assert again.begin()
+        assert not again.round()
+        assert withheld(root) == how, "an agent that is started anew stands where the other stood"
         store.delete(layout.CONTROL, Deadline.after(30))
         assert one.round()
+        assert withheld(root) == ""
         assert entries(root, key) == {"e1"}
+        assert heard.of("removed") == heard.of("fetched") == [], "and nothing was downloaded again"
+
+    def test_the_switch_is_asked_once_a_minute_and_what_came_meanwhile_is_fetched(
+        self, store: Store, key: Key, root: Path, trees: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "_SWITCH_SECONDS", 0.05)
+        monkeypatch.setattr(wanting, "_TICK_SECONDS", 0.05)
+        stop = threading.Event()
+        one = prewarm(settings(root), heard, store, clock=StoppableClock(stop))
+        switch = threading.Thread(target=one.run_switch, args=(stop,))
+        switch.start()
+        with running(one, stop):
+            until(lambda: entries(root, key) == {"e1"} and not waits(root))
+            control.change(store, Deadline.after(30), restore=False)
+            until(lambda: withheld(root) == "restore_off")
+            block(store, layout.manifest_path(key), "it crashes", Deadline.after(30))
+            other = put(store, trees, making.key(model="another"))
+            control.change(store, Deadline.after(30), restore=True)
+            until(lambda: withheld(root) == "")
+            assert entries(root, key) == set(), "what was blocked meanwhile is not given for a moment"
+            until(lambda: entries(root, other) == {"e1"})
+        switch.join(60)
+
+    def test_a_switch_that_cannot_be_asked_stands_as_it_was(
+        self, store: Store, key: Key, root: Path, heard: Heard
+    ) -> None:
+        def refuse(what: str, path: str) -> None:
+            if path == layout.CONTROL:
+                raise UnavailableError("late")
+
+        one = prewarm(settings(root), heard, store)
+        assert warm(one)
+        control.change(store, Deadline.after(30), restore=False)
+        assert one.round()
+        one._source = dataclasses.replace(one._source, store=lambda: cast("Store", Meddled(store, refuse)))
+        assert one.round()
+        assert withheld(root) == "restore_off"
 
     @real_s3
     def test_what_did_not_change_is_listed_and_no_more(
@@ -589,7 +707,7 @@ class TestListings:
         """Seconds between rounds; the third wait is the last."""
         found: list[float] = []
 
-        def wait(stop: threading.Event, seconds: float, _tick: object) -> None:
+        def wait(stop: threading.Event, seconds: float, *_: object) -> None:
             found.append(seconds)
             if len(found) == 3:
                 stop.set()

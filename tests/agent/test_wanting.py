@@ -15,6 +15,7 @@ from glowplug.core.documents.fingerprint import Key
 from glowplug.core.errors import AccessDeniedError, UnavailableError
 from glowplug.nodestore import layout as nodes
 from glowplug.nodestore import write
+from glowplug.nodestore.read import NodeStore
 from glowplug.store.contract import Store
 from glowplug.store.schemes import open_store
 from tests.agent.hearing import DOMAIN, Heard, entries, mount, prewarm, put, settings
@@ -56,18 +57,21 @@ def off(store: Store, how: str = "restore_off") -> None:
 
 class TestTheSwitch:
     @pytest.mark.parametrize("how", ["restore_off", "min_version"])
-    def test_holds_for_what_is_wanted(self, store: Store, key: Key, root: Path, heard: Heard, how: str) -> None:
+    def test_holds_for_what_is_wanted(
+        self, store: Store, key: Key, root: Path, trees: Path, heard: Heard, how: str
+    ) -> None:
         one = prewarm(settings(root), heard, store)
         assert one.begin()
         assert one.round()
+        put(store, trees, key, "e2")
         off(store, how)
         one.wanting.want(DOMAIN, key.digest(), layout.manifest_path(key))
         assert one.wanting.serve()
-        assert entries(root, key) is None
-        assert heard.of("removed") == [(DOMAIN, key.digest(), how)]
+        assert entries(root, key) == {"e1"}, "what is here stays"
         store.delete(layout.CONTROL, Deadline.after(30))
+        assert one.wanting.serve()
         assert one.round()
-        assert entries(root, key) == {"e1"}
+        assert entries(root, key) == {"e1", "e2"}
 
     def test_holds_for_what_is_under_way(self, store: Store, key: Key, root: Path, heard: Heard) -> None:
         def verify(_: Manifest) -> None:
@@ -77,7 +81,9 @@ class TestTheSwitch:
         one = prewarm(settings(root), heard, store, verify=verify)
         assert one.begin()
         assert one.round()
-        assert entries(root, key) is None
+        node = NodeStore(mount(root)).node()
+        assert node is not None
+        assert (node.restore, node.prefetching) == (False, False)
 
 
 def test_what_is_wanted_costs_no_listing_and_one_walk(

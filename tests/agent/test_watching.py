@@ -26,8 +26,20 @@ from tests.parts import requires
 real_kube = requires("kube")
 
 
+@pytest.fixture(autouse=True)
+def outboxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every pod here has an outbox, unless a test says otherwise."""
+    for number in range(400):
+        (tmp_path / "outbox" / f"u{number}").mkdir(parents=True)
+    monkeypatch.setitem(_ROOT, "root", tmp_path)
+    return tmp_path / "outbox"
+
+
+_ROOT: dict[str, Path] = {}
+
+
 def settings(**changes: Any) -> Settings:
-    return Settings(Path("/nowhere"), **{"node_name": "n1", "domains": ("one", "two"), **changes})
+    return Settings(_ROOT["root"], **{"node_name": "n1", "domains": ("one", "two"), **changes})
 
 
 def until(holds: Callable[[], object], seconds: float = 60) -> None:
@@ -73,12 +85,13 @@ class TestWithARealServer:
             "spec": {"nodeName": node, "containers": [container]},
         }
 
-    def test_pods_come_and_go(self, kube_server: kube.Server, namespace: str, node: str) -> None:
+    def test_pods_come_and_go(self, kube_server: kube.Server, namespace: str, node: str, outboxes: Path) -> None:
         api = connect.from_kubeconfig(str(kube_server.kubeconfig(kube_server.administrator)))
         before = self._pod(namespace, node, "before")
         other = self._pod(namespace, f"{node}-other", "other")
         elsewhere = kube_server.admin.create(other).document["metadata"]["uid"]
         uid = kube_server.admin.create(before).document["metadata"]["uid"]
+        (outboxes / uid).mkdir()
         heard = Heard()
         with watched(Pods(api, settings(node_name=node), heard)) as pods:
             found = pods.get(uid)
@@ -179,11 +192,94 @@ class TestWhatIsRemembered:
             pods.take(gone(f"u{number}"))
         assert [pods.get(f"u{number}") is not None for number in range(4)] == [False, False, True, True]
 
+    def test_nothing_of_a_pod_that_is_gone_without_an_outbox(self, outboxes: Path) -> None:
+        pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
+        (outboxes / "u1").rmdir()
+        for change in (here("u1"), here("u2"), gone("u1"), gone("u2")):
+            pods.take(change)
+        assert [pods.get(uid) is not None for uid in ("u1", "u2")] == [False, True]
+
+    def test_of_an_object_what_is_asked_for(self) -> None:
+        found = {
+            **pod(),
+            "spec": {
+                "serviceAccountName": "a",
+                "nodeName": "n1",
+                "containers": [{"name": "c", "image": "i", "command": ["x"], "lifecycle": {"much": 1}}],
+                "affinity": {"much": 1},
+            },
+            "status": {
+                "phase": "Running",
+                "conditions": [1],
+                "containerStatuses": [{"name": "c", "imageID": "sha256:0", "restartCount": 2, "lastState": {}}],
+            },
+        }
+        found["metadata"]["annotations"] = {"much": "x"}
+        pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
+        pods.take(Change(Seen.HERE, found))
+        kept = pods.get("u1")
+        assert kept is not None
+        assert kept.object == {
+            "metadata": {"uid": "u1", "namespace": "team", "name": "p-u1"},
+            "spec": {
+                "containers": [{"name": "c", "image": "i", "command": ["x"]}],
+                "serviceAccountName": "a",
+                "nodeName": "n1",
+            },
+            "status": {
+                "phase": "Running",
+                "containerStatuses": [{"name": "c", "imageID": "sha256:0", "restartCount": 2}],
+            },
+        }
+
+    def test_no_more_than_a_bounded_number_of_bytes(self) -> None:
+        """Three hundred pods as large as the API takes them, a third of them gone; small ones keep what they ask for."""
+        pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
+        for number, size in enumerate([100_000, 1_300_000] * 150):
+            large = pod(f"u{number}")
+            large["spec"]["containers"] = [{"name": "c", "image": "i", "command": ["x" * size]}]
+            pods.take(Change(Seen.HERE, large))
+            if not number % 3:
+                pods.take(Change(Seen.GONE, large))
+        pods.take(Change(Seen.HERE, pod("u399")))
+        kept = [*pods._here.values(), *(one for _, one in pods._gone.values())]
+        assert sum(len(one.text) for one in kept) == pods._size < 18 << 20
+        assert all(pods.get(f"u{number}") is not None for number in range(300) if number % 3)
+        last = pods.get("u399")
+        assert last is not None
+
     def test_nothing_of_a_pod_that_nobody_spoke_of(self) -> None:
         pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
         pods.take(gone())
         assert pods.get("u1") is None
         assert not pods.synced.is_set()
+
+
+class TestArrivals:
+    def _arrived(self, *changes: Change, **of: Any) -> list[str]:
+        found: list[str] = []
+        pods = Pods(Api(), settings(**of), Heard(), arrived=lambda one: found.append(one.uid))  # type: ignore[arg-type]
+        for change in changes:
+            pods.take(change)
+        return found
+
+    def _labelled(self, uid: str, mode: str = "node", phase: str = "Pending") -> Change:
+        found = pod(uid)
+        found["metadata"]["labels"] = {"glowplug.dev/mode": mode}
+        return Change(Seen.HERE, {**found, "status": {"phase": phase}})
+
+    def test_are_pods_of_this_mode_that_come_once_all_were_listed(self) -> None:
+        one = self._labelled
+        assert self._arrived(
+            LISTING, one("u1"), SYNCED, one("u1"), one("u2"), one("u2"), one("u3", "direct"), here("u4")
+        ) == ["u2"]
+
+    def test_are_none_that_are_over(self) -> None:
+        assert self._arrived(SYNCED, self._labelled("u1", phase="Succeeded")) == []
+
+    def test_are_told_when_a_watch_begins_anew(self) -> None:
+        one = self._labelled
+        assert self._arrived(LISTING, one("u1"), SYNCED, LISTING, one("u1"), one("u2"), SYNCED) == ["u2"]
 
 
 class TestTheDomain:

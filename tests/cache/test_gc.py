@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +16,8 @@ from glowplug.core import canonical
 from glowplug.core.clock import SYSTEM, Deadline
 from glowplug.core.documents.fingerprint import Key
 from glowplug.core.documents.start import PublishOutcome
-from glowplug.store.contract import Store
+from glowplug.core.errors import UnavailableError
+from glowplug.store.contract import Meta, Store
 from tests.cache import making
 
 DAY = 86400.0
@@ -204,3 +207,67 @@ def test_damaged_notes_count_as_none(filled: Store, clock: Later, soon: Deadline
     assert (len(first.noted), first.blobs) == (2, ())
     clock.ahead += GRACE + 1
     assert len(run(filled, clock).blobs) == 2
+
+
+class _Garbled:
+    """A store before which a proxy answers listings of this prefix with a page of its own, which reads as an empty listing."""
+
+    def __init__(self, store: Store, part: str, after: int = 0) -> None:
+        self._store = store
+        self._part = part
+        self._after = after
+
+    def list(self, prefix: str, deadline: Deadline) -> Iterator[Meta]:
+        found = sorted(self._store.list(prefix, deadline), key=lambda meta: meta.path)
+        yield from found[: self._after] if self._part in prefix else found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+class TestAListingThatIsNone:
+    def test_of_manifests_deletes_no_blob(self, filled: Store, clock: Later, soon: Deadline) -> None:
+        """And nothing is left of how that was found out."""
+        proxied = cast("Store", _Garbled(filled, "/keys"))
+        clock.ahead = 30 * DAY
+        run(proxied, clock)
+        clock.ahead += 2 * GRACE
+        with pytest.raises(UnavailableError, match="does not list"):
+            run(proxied, clock)
+        assert blobs(filled) == 2
+        assert all(layout.parse_manifest_path(meta.path) for meta in filled.list(layout.keys_prefix("default"), soon))
+
+    def test_that_breaks_off_deletes_no_blob(self, filled: Store, tree: Path, clock: Later, soon: Deadline) -> None:
+        making.tree(tree, "e9")
+        publish(filled, making.key(model="m9"), {}, making.parts(tree, "e9"), deadline=soon)
+        proxied = cast("Store", _Garbled(filled, "/keys", after=1))
+        clock.ahead = 30 * DAY
+        assert run(proxied, clock).noted
+        clock.ahead += 2 * GRACE
+        with pytest.raises(UnavailableError, match="does not list"):
+            run(proxied, clock)
+        assert blobs(filled) == 4
+
+    def test_that_was_whole_the_second_time_deletes_no_blob(self, filled: Store, clock: Later) -> None:
+        class Once(_Garbled):
+            def list(self, prefix: str, deadline: Deadline) -> Iterator[Meta]:
+                yield from super().list(prefix, deadline)
+                if self._part in prefix:
+                    self._part = "nothing"
+
+        clock.ahead = 30 * DAY
+        run(cast("Store", Once(filled, "/keys")), clock)
+        clock.ahead += 2 * GRACE
+        assert run(cast("Store", Once(filled, "/keys")), clock).blobs == ()
+        assert blobs(filled) == 2
+
+    def test_of_marks_removes_no_key_that_is_used(self, filled: Store, key: Key, clock: Later, soon: Deadline) -> None:
+        class Aged(_Garbled):
+            """Where manifests were written long ago."""
+
+            def list(self, prefix: str, deadline: Deadline) -> Iterator[Meta]:
+                for meta in super().list(prefix, deadline):
+                    yield replace(meta, modified=meta.modified - 40 * DAY)
+
+        uses.touch(filled, key, soon, clock)
+        assert run(cast("Store", Aged(filled, "/uses")), clock, older_than=30 * DAY).keys == ()

@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[type, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["node-from-a-read-only-agent", "node-key", "outbox-part"])
+@pytest.mark.parametrize("name", ["node-from-a-withholding-agent", "node-key", "outbox-part"])
 def test_a_sample_is_written_again_as_it_was(name: str) -> None:
     kind, schema = KINDS[name.partition("-from-")[0]]
     data = (SAMPLES / f"{name}.json").read_bytes()
@@ -38,9 +38,11 @@ def test_a_sample_is_written_again_as_it_was(name: str) -> None:
 
 
 def test_a_sample_of_before_a_member_was_added_keeps_what_it_says(tmp_path: Path) -> None:
-    said = json.loads((SAMPLES / "node.json").read_text())
-    shutil.copy(SAMPLES / "node.json", tmp_path)
-    assert codec.to_json(NodeStore(tmp_path).node()) == {**said, "outbox": True}
+    for name in ("node", "node-from-a-read-only-agent"):
+        said = json.loads((SAMPLES / f"{name}.json").read_text())
+        shutil.copy(SAMPLES / f"{name}.json", tmp_path / "node.json")
+        added = {"outbox": True, "restore": True, "restore_reason": ""}
+        assert codec.to_json(NodeStore(tmp_path).node()) == {**added, **said}
 
 
 @pytest.mark.parametrize(

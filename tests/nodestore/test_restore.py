@@ -488,3 +488,35 @@ def test_300_files_are_quickly_there(root: Path, key: Key, tmp_path: Path) -> No
         assert said(done) == (RestoreOutcome.RESTORED, "")
 
     assert soonest(work, 0.15) < 1.5
+
+
+class TestTheAgentsWord:
+    @pytest.mark.parametrize("reason", ["restore_off", "min_version"])
+    def test_that_nothing_is_given_is_heeded_at_once(
+        self, node: NodeStore, root: Path, key: Key, cache_root: Path, reason: str
+    ) -> None:
+        write.set_node(root, nodes.DOMAIN, "1.0", prefetching=True, withheld=reason)
+        clock = HeldClock()
+        done = restore(node, key, {}, cache_root, deadline=Deadline.after(60, clock))
+        assert said(done) == (RestoreOutcome.NONE, reason)
+        assert (clock.slept, cache_root.exists() and scan(cache_root).files) == ([], cache_root.exists() and {})
+        write.set_node(root, nodes.DOMAIN, "1.0", prefetching=False)
+        assert restore(node, key, {}, cache_root, deadline=Deadline.after(60)).outcome is RestoreOutcome.RESTORED
+
+    def test_that_it_looks_once_more_is_waited_for_though_it_was_ready(self, root: Path, key: Key, tree: Path) -> None:
+        write.mark_ready(root, nodes.DOMAIN)
+        write.set_node(root, nodes.DOMAIN, "1.0", prefetching=True)
+        thread = threading.Timer(0.2, nodes.hold, (root, key, tree))
+        thread.start()
+        cache_root = root.parent / "fresh"
+        done = restore(NodeStore(nodes.mount(root)), key, {}, cache_root, deadline=Deadline.after(60))
+        assert done.outcome is RestoreOutcome.RESTORED
+        thread.join()
+
+    def test_that_it_looks_is_not_believed_when_it_is_old(self, root: Path, key: Key, cache_root: Path) -> None:
+        write.mark_ready(root, nodes.DOMAIN)
+        write.set_node(root, nodes.DOMAIN, "1.0", prefetching=True)
+        os.utime(nodes.mount(root) / layout.NODE, (1, 1))
+        with by(5):
+            done = restore(NodeStore(nodes.mount(root)), key, {}, cache_root, deadline=Deadline.after(60))
+        assert said(done) == (RestoreOutcome.NONE, "no_keys")

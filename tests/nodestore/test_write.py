@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -250,3 +251,50 @@ def test_an_agent_killed_at_any_moment_leaves_a_key_whole_or_not_there(
     nodes.hold(root, key, tmp_path / "salt0")
     done = restore(NodeStore(nodes.mount(root)), key, {}, tmp_path / "last", deadline=Deadline.after(60))
     assert not diff(wanted[0], scan(tmp_path / "last"))
+
+
+class TestWhatNobodyExpects:
+    """A crash of the file system, or a person, leaves other things under the names that are ours."""
+
+    @pytest.mark.parametrize(
+        ("name", "work"),
+        [
+            (layout.READY, lambda root: write.unmark_ready(root, nodes.DOMAIN)),
+            (layout.READY, lambda root: write.mark_ready(root, nodes.DOMAIN)),
+            (layout.NODE, lambda root: write.set_node(root, nodes.DOMAIN, "1", prefetching=True)),
+            (layout.PROGRAM, lambda root: write.put_program(root, nodes.DOMAIN, b"it")),
+            *((name, lambda root: write.take_back(root, nodes.DOMAIN)) for name in (layout.NODE, layout.PROGRAM)),
+        ],
+    )
+    def test_a_directory_that_should_be_a_file_goes_first(
+        self, root: Path, name: str, work: Callable[[Path], object]
+    ) -> None:
+        path = write.prepare(root, nodes.DOMAIN) / name
+        (path / "in" / "it").mkdir(parents=True)
+        work(root)
+        assert not path.is_dir()
+
+    @pytest.mark.parametrize("name", ["outbox", "store", f"store/{nodes.DOMAIN}"])
+    def test_a_file_that_should_be_a_directory_goes_first(self, root: Path, name: str) -> None:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"")
+        write.mark_ready(root, nodes.DOMAIN)
+        assert (root / name).is_dir()
+        assert not list(root.rglob(f"{layout.GONE}*"))
+
+    def test_a_key_that_is_a_file_is_removed_or_replaced(self, root: Path, key: Key, tree: Path) -> None:
+        place = write.prepare(root, nodes.DOMAIN) / key.digest()
+        place.write_bytes(b"")
+        nodes.hold(root, key, tree)
+        assert NodeStore(nodes.mount(root)).held(key.digest()) is not None
+        assert write.remove(root, nodes.DOMAIN, key.digest())
+        place.write_bytes(b"")
+        assert write.remove(root, nodes.DOMAIN, key.digest())
+        place.symlink_to("nowhere")
+        assert write.remove(root, nodes.DOMAIN, key.digest())
+        assert not os.path.lexists(place)
+
+    def test_a_key_whose_document_is_a_directory_is_removed(self, root: Path, key: Key) -> None:
+        (write.prepare(root, nodes.DOMAIN) / key.digest() / layout.KEY / "in").mkdir(parents=True)
+        assert write.remove(root, nodes.DOMAIN, key.digest())
+        assert [item.name for item in nodes.mount(root).iterdir()] == []

@@ -203,10 +203,18 @@ class Bringing:
                 self._tried[about] = _Tried("")
             if self._rests(self._tried[about]):
                 return True
-            good = self._fetched(store, about, path, self._tried[about])
-            if self.withheld():  # meanwhile, and who emptied the node may have been here before this
-                self._drop(about, self.withheld())
-            return good
+            return self._fetched(store, about, path, self._tried[about])
+
+    def bring_if_blocked(self, store: Store, domain: str, path: str, deadline: Deadline) -> None:
+        """Where somebody has blocked the key whose manifest lies at `path`, its parts leave the node. Raises the store's errors."""
+        data = store.get(path, deadline, max_bytes=manifests.MANIFEST_BYTES).data
+        if manifests.decode(data, path=path).blocked is not None:
+            self.bring(store, domain, path, anew=True)
+
+    def knows(self, key: Key) -> bool:
+        """Whether this version of its manifest was met before."""
+        tried = self._tried.get(key.about)
+        return tried is not None and tried.version == key.listed.version
 
     def examine(self, domain: str, digest: str) -> str:
         """Read every byte of a key that is here. Where it was damaged it is gone; its manifest's path then, if that is known.

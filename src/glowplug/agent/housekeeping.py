@@ -76,11 +76,14 @@ def domains(root: Path) -> tuple[str, ...]:
 
 
 def remove_damaged(root: Path, domain: str, telling: Telling) -> None:
-    """Remove what is not whole: it is fetched again. Raises OSError."""
+    """Remove what is not whole: it is fetched again. What cannot be removed is told, and stops nothing. Raises OSError."""
     store = NodeStore(layout.store(root, domain))
     for digest in keys(root, domain):
         if not _sound(store, digest):
-            drop(root, domain, digest, "damaged", telling)
+            try:
+                drop(root, domain, digest, "damaged", telling)
+            except OSError as error:
+                telling.failed("disk", error)
 
 
 def intact(root: Path, domain: str, digest: str, deadline: Deadline) -> bool:

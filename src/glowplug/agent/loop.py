@@ -68,7 +68,6 @@ class Agent:
         self._stop = stop
         self.voice = Voice(outside.api, settings)
         self.voice.nvme(backed=outside.root.nvme_backed, where=outside.root.why)
-        self.pods = Pods(outside.api, settings, self.voice)
         self._store = _kept(outside.open_store)
         gpus = _Gpus(outside.api, settings.node_name)
         self.prewarm = Prewarm(
@@ -84,6 +83,7 @@ class Agent:
             clock=clock,
             draw=random.random,
         )
+        self.pods = Pods(outside.api, settings, self.voice, arrived=self.prewarm.looking.arrived)
         self.collector = Collector(settings, self.pods, outside.open_store, gpus, self.voice, self.prewarm.wanting)
         self._clock = clock
         self._pulses: dict[str, Pulse] = {}
@@ -106,6 +106,8 @@ class Agent:
         health = Health(settings.host, settings.port, self._pulses, self.prewarm.unready, metrics, self._fallen)
         self._loop("prewarm", fetching, lambda tick: self.prewarm.run(stop, tick))
         self._loop("wanted", fetching, lambda tick: self.prewarm.wanting.run(stop, tick))
+        self._loop("looking", fetching, lambda tick: self.prewarm.looking.run(stop, tick))
+        self._loop("switch", _SLACK_SECONDS, lambda tick: self.prewarm.run_switch(stop, tick))
         self._thread("patience", lambda: self.prewarm.run_patience(stop))
         self._thread("pods", lambda: self.pods.run(stop))
         self._thread("node", self._annotate)

@@ -9,7 +9,8 @@ Whatever is slow or fails here decides how long a pod waits, and the rules are a
 - All of this may be killed at any moment and begun again: what is on the disk is whole or is removed, and the rest is fetched.
 
 The store is listed at most once in `relist_seconds`, by each node at a moment of its own: what could not be fetched is tried again
-by the same listing. Keys that are wanted by name do not wait for any of this (`wanting.py`).
+by the same listing. Keys that are wanted by name do not wait for any of this (`wanting.py`), and neither do those of pods that
+come (`looking.py`). The store's switch is asked once a minute; when it is on again, the store is listed.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ from glowplug.agent import housekeeping, quarantine, ranking
 from glowplug.agent.backoff import Backoff
 from glowplug.agent.bringing import LIST_SECONDS, Bringing, Key
 from glowplug.agent.keeping import Keeping
+from glowplug.agent.looking import Looking, manifests_of
 from glowplug.agent.ranking import Listed, Size
 from glowplug.agent.saying import Saying
 from glowplug.agent.wanting import Wanting, wait
-from glowplug.cache import layout, uses
+from glowplug.cache import uses
 from glowplug.cache.workers import workers
 from glowplug.core.clock import SYSTEM, Deadline
 from glowplug.core.errors import GlowplugError
 from glowplug.nodestore import write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from glowplug.agent.bringing import Sizes
     from glowplug.agent.ranking import Wish
@@ -43,9 +45,10 @@ if TYPE_CHECKING:
     from glowplug.cache.format import Manifest
     from glowplug.core.clock import Clock
     from glowplug.nodestore.write import Usage
-    from glowplug.store.contract import Meta, Store
+    from glowplug.store.contract import Store
 
 _IMPATIENT_SECONDS: Final = 5.0
+_SWITCH_SECONDS: Final = 60.0
 _KEYS_AT_ONCE: Final = 2
 _MOST_READ: Final = 512
 _FIRST_WAIT: Final = 1.0
@@ -67,7 +70,9 @@ class Source:
 
 
 class Prewarm:
-    """See the module's text. `run`, `run_patience` and `wanting.run` each want a thread of their own; the rest is for others."""
+    """See the module's text. `run`, `run_patience`, `run_switch`, `wanting.run` and `looking.run` each want a thread of their own;
+    the rest is for others.
+    """
 
     def __init__(
         self,
@@ -92,6 +97,9 @@ class Prewarm:
         self._bringing = Bringing(settings, telling, verify=verify, clock=clock)
         self._keeping = Keeping(settings, telling, self._bringing, self._saying, clock)
         self.wanting = Wanting(settings, source.store, self._bringing, self._keeping, self._begun, clock)
+        self.looking = Looking(
+            settings, source.store, source.gpus, self._bringing, self._keeping, self._saying, self._begun, clock
+        )
         self._answered: set[str] = set()
         self._done: set[str] = set()
         self._listings: dict[str, list[Listed]] = {}
@@ -114,7 +122,7 @@ class Prewarm:
         while not stop.is_set():
             tick()
             work = self.go_on
-            if relist.passed():
+            if self._keeping.was_switched_on() or relist.passed():
                 work = self.round
                 relist = Deadline.after(self._settings.relist_seconds * (1.0 + self._draw() / 2))
             if self.begin() and work(tick):
@@ -122,7 +130,19 @@ class Prewarm:
                 pause = self._bringing.pause()
             else:
                 pause = backoff.next()
-            wait(stop, min(pause, relist.remaining()), tick)
+            wait(stop, min(pause, relist.remaining()), tick, self._keeping.is_switched_on)
+
+    def run_switch(self, stop: threading.Event, tick: Callable[[], None] = lambda: None) -> None:
+        """Ask the store's switch about once a minute, whatever is being fetched. Raises nothing foreseeable."""
+        while not stop.is_set():
+            wait(stop, _SWITCH_SECONDS * (0.75 + self._draw() / 4), tick)
+            if self._settings.fetches and self._begun.is_set() and not stop.is_set():
+                try:
+                    self._keeping.is_withheld(self._source.store())
+                except GlowplugError as error:
+                    self._bringing.failed("list", error)
+                except OSError as error:
+                    self._bringing.failed("disk", error)
 
     def run_patience(self, stop: threading.Event) -> None:
         """Say in time that waiting is vain, and mark domains as ready when their time is over. Ends after that."""
@@ -168,6 +188,8 @@ class Prewarm:
             store = self._source.store()
             if self._keeping.is_withheld(store):
                 return True
+            if not self._listings:
+                self._keeping.was_switched_on()  # all is listed now
             good = self._bring_all(store, gpus, tick)
             self._keeping.tidy()
         except GlowplugError as error:
@@ -185,6 +207,8 @@ class Prewarm:
         """Raises OSError, GlowplugError."""
         root, domains, fetches = self._settings.root, self._settings.domains, self._settings.fetches
         data = self._source.program()
+        if fetches:
+            self._keeping.withheld_before()
         for domain in domains:
             write.put_program(root, domain, data)
             if fetches:
@@ -247,13 +271,13 @@ class Prewarm:
     def _list(self, store: Store, domain: str, gpus: Sequence[str]) -> list[Listed]:
         """The keys of a domain that this node's GPUs can use; what it has no more goes. Raises the store's errors, OSError."""
         began, soon = self._clock.monotonic(), Deadline.after(LIST_SECONDS, self._clock)
-        found = list(_manifests(store, domain, gpus, soon))
+        found = list(manifests_of(store, domain, gpus, soon))
         marks: Mapping[str, float] = {}
         if found:
             with contextlib.suppress(GlowplugError):  # the order is a courtesy
                 marks = uses.last_used(store, domain, soon)
         there = {place.key_digest for place, _ in found}
-        self._keeping.remove_vanished(domain, there, gpus, began)
+        self._keeping.remove_vanished(store, domain, there, gpus, began)
         self._bringing.forget(domain, there)
         return [
             Listed(place, meta.version, max(meta.modified, marks.get(place.key_digest, 0.0))) for place, meta in found
@@ -300,14 +324,3 @@ class Prewarm:
             self._saying.ready(domain)
         except OSError as error:
             self._bringing.failed("disk", error)
-
-
-def _manifests(
-    store: Store, domain: str, gpus: Iterable[str], deadline: Deadline
-) -> Iterator[tuple[layout.Place, Meta]]:
-    """Raises the store's errors."""
-    for gpu in dict.fromkeys(map(layout.slug, gpus)):
-        for meta in store.list(f"{layout.keys_prefix(domain)}/{gpu}", deadline):
-            place = layout.parse_manifest_path(meta.path)
-            if place is not None:
-                yield place, meta

@@ -124,7 +124,7 @@ class Wanting:
             return True
         try:
             store = self._store()
-            # Where it is off `bring` brings nothing, and what was wanted comes once it is on again.
+            # Where it is off `bring` brings nothing, and the listing that follows when it is on again brings what was wanted.
             self._keeping.is_withheld(store)
             undone = [about for about, wish in wishes.items() if not self._granted(store, about, wish, tick)]
             self._keeping.tidy()
@@ -147,8 +147,10 @@ class Wanting:
         return True
 
 
-def wait(stop: threading.Event, seconds: float, tick: Callable[[], None]) -> None:
-    """Wait, and show meanwhile that this thread lives."""
+def wait(
+    stop: threading.Event, seconds: float, tick: Callable[[], None], over: Callable[[], bool] = lambda: False
+) -> None:
+    """Wait, until `over` says so at the latest, and show meanwhile that this thread lives."""
     deadline = Deadline.after(seconds)
-    while not deadline.passed() and not stop.wait(min(_TICK_SECONDS, deadline.remaining())):
+    while not deadline.passed() and not over() and not stop.wait(min(_TICK_SECONDS, deadline.remaining())):
         tick()

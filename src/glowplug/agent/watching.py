@@ -4,12 +4,19 @@ Whatever an outbox holds is judged by what stands here, so this is the API's wor
 remembered: its watcher hands over what it compiled in the last second of its life, and that belongs to somebody still. The
 trust domain is that of the moment when the pod was first seen: a namespace that gets another label later does not move what
 runs in it already.
+
+Of a pod only what somebody here asks for is kept, as text, and of all of them together no more than `_MOST_BYTES`: whoever may
+create pods decides how large they are. One that is too large for its own measure keeps its name and its status, and then what it
+hands over is not believed. Of those that are gone, only pods that have an outbox are remembered.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.agent.backoff import Backoff
@@ -17,10 +24,12 @@ from glowplug.agent.pods import Pod
 from glowplug.core.clock import SYSTEM
 from glowplug.core.errors import GlowplugError, NotFoundError
 from glowplug.kube.contract import Seen
+from glowplug.manifests import recipe
 from glowplug.manifests.marks import DOMAIN_LABEL
+from glowplug.nodestore import layout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from glowplug.agent.settings import Settings
     from glowplug.agent.telling import Telling
@@ -29,6 +38,22 @@ if TYPE_CHECKING:
 
 REMEMBERED_SECONDS: Final = 3600.0
 _REMEMBERED: Final = 5000
+_MOST_OF_A_POD: Final = 128 << 10
+"""Characters. What an engine's start asks for takes a few thousand."""
+_MOST_BYTES: Final = 16 << 20
+_OVER: Final = frozenset(("Succeeded", "Failed"))
+_METADATA: Final = ("uid", "name", "namespace", "labels", "ownerReferences")
+_SPEC: Final = (
+    "containers",
+    "initContainers",
+    "volumes",
+    "serviceAccountName",
+    "nodeName",
+    "enableServiceLinks",
+)
+_OF_A_CONTAINER: Final = ("name", "image", "command", "args", "env", "envFrom", "volumeMounts")
+_STATUS: Final = ("phase", "containerStatuses")
+_OF_A_CONTAINER_STATUS: Final = ("name", "image", "imageID", "restartCount")
 _WAITS: Final = (1.0, 60.0)
 _ASK_AGAIN_SECONDS: Final = 5.0
 
@@ -36,14 +61,25 @@ _ASK_AGAIN_SECONDS: Final = 5.0
 class Pods:
     """Pods of one node, by UID. `run` fills it in a thread of its own; the rest may be called from any."""
 
-    def __init__(self, api: Api, settings: Settings, telling: Telling, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self,
+        api: Api,
+        settings: Settings,
+        telling: Telling,
+        clock: Clock = SYSTEM,
+        *,
+        arrived: Callable[[Pod], None] = lambda _: None,
+    ) -> None:
+        """`arrived` is called with each pod of the agent's mode that comes to the node once all have been listed."""
         self._api = api
+        self._arrived = arrived
         self._settings = settings
         self._telling = telling
         self._clock = clock
         self._lock = threading.Lock()
-        self._here: dict[str, Pod] = {}
-        self._gone: dict[str, tuple[float, Pod]] = {}
+        self._here: dict[str, _Kept] = {}
+        self._gone: dict[str, tuple[float, _Kept]] = {}
+        self._size = 0
         self._told: set[str] = set()
         self._asked: dict[str, float] = {}
         self.synced = threading.Event()
@@ -84,11 +120,13 @@ class Pods:
         Its `domain` is "" while the API does not say what its namespace means.
         """
         with self._lock:
-            pod = self._here.get(uid)
-            if pod is None:
+            kept = self._here.get(uid)
+            if kept is None:
                 self._expire()
-                _, pod = self._gone.get(uid, (0.0, None))
-        return pod if pod is None or pod.domain else self._with_domain(pod)
+                _, kept = self._gone.get(uid, (0.0, None))
+        if kept is None:
+            return None
+        return (kept if kept.pod.domain else self._with_domain(kept)).whole()
 
     def _keep(self, found: Object) -> None:
         uid = _uid(found)
@@ -103,23 +141,49 @@ class Pods:
             namespace=namespace,
             name=str(metadata.get("name", "")),
             account=str(found.get("spec", {}).get("serviceAccountName", "")),
-            domain=before.domain if before else "",
-            object=_without_fields(found),
+            domain=before.pod.domain if before else "",
+            object={},
         )
         if not pod.domain:
             pod = dataclasses.replace(pod, domain=self._domain(namespace))
+        kept = _Kept(pod, _text(found))
         with self._lock:
-            self._here[uid] = pod
+            new = uid not in self._here and uid not in self._gone
+            self._take(self._here.pop(uid, None), self._gone.pop(uid, (0.0, None))[1])
+            kept = self._within(kept, found)
+            self._here[uid] = kept
             self._told.add(uid)
-            self._gone.pop(uid, None)
+        late = new or not (before is None or before.pod.domain)  # also where its domain was not known until now
+        if late and pod.domain and self.synced.is_set() and self._is_ours(found):
+            self._arrived(kept.whole())
 
-    def _with_domain(self, pod: Pod) -> Pod:
+    def _is_ours(self, found: Object) -> bool:
+        """Whether it is a pod that may ask this node's agent for something."""
+        labels = found.get("metadata", {}).get("labels")
+        mode = labels.get(recipe.MODE_LABEL) if isinstance(labels, dict) else ""
+        return mode == self._settings.mode.value and (found.get("status") or {}).get("phase") not in _OVER
+
+    def _within(self, kept: _Kept, found: Object) -> _Kept:
+        """The same within what all may take, and counted."""
+        while self._gone and self._size + len(kept.text) > _MOST_BYTES:
+            self._take(self._gone.pop(next(iter(self._gone)))[1])
+        if self._size + len(kept.text) > _MOST_BYTES:
+            kept = dataclasses.replace(kept, text=_text(found, bare=True))
+        self._size += len(kept.text)
+        return kept
+
+    def _take(self, *kept: _Kept | None) -> None:
+        """It is not kept any more."""
+        self._size -= sum(len(one.text) for one in kept if one is not None)
+
+    def _with_domain(self, kept: _Kept) -> _Kept:
         """The same pod, its namespace asked for once more."""
-        known = dataclasses.replace(pod, domain=self._domain(pod.namespace))
+        pod = kept.pod
+        known = dataclasses.replace(kept, pod=dataclasses.replace(pod, domain=self._domain(pod.namespace)))
         with self._lock:
-            if known.domain and self._here.get(pod.uid) is pod:
+            if known.pod.domain and self._here.get(pod.uid) is kept:
                 self._here[pod.uid] = known
-            elif known.domain and pod.uid in self._gone:
+            elif known.pod.domain and self._gone.get(pod.uid, (0.0, None))[1] is kept:
                 self._gone[pod.uid] = (self._gone[pod.uid][0], known)
         return known
 
@@ -142,27 +206,58 @@ class Pods:
         return self._settings.domain_of(namespace, str(labels.get(DOMAIN_LABEL, "")))
 
     def _forget(self, uid: str, last: Object | None = None) -> None:
-        pod = self._here.pop(uid, None)
-        if pod is None:
+        kept = self._here.pop(uid, None)
+        self._take(kept)
+        if kept is None or not layout.is_pod_uid(uid) or not os.path.lexists(layout.outbox(self._settings.root, uid)):
             return
-        gone = dataclasses.replace(pod, gone=True, object=_without_fields(last) if last else pod.object)
-        self._gone[uid] = (self._clock.monotonic(), gone)
+        text = _text(last) if last else kept.text
+        gone = _Kept(dataclasses.replace(kept.pod, gone=True), text)
+        self._gone[uid] = (self._clock.monotonic(), self._within(gone, last or {}))
         self._expire()
 
     def _expire(self) -> None:
         """Oldest first: the order in which they went."""
         now = self._clock.monotonic()
         for uid in [uid for uid, (at, _) in self._gone.items() if now - at > REMEMBERED_SECONDS]:
-            del self._gone[uid]
+            self._take(self._gone.pop(uid)[1])
         while len(self._gone) > _REMEMBERED:
-            del self._gone[next(iter(self._gone))]
+            self._take(self._gone.pop(next(iter(self._gone)))[1])
 
 
 def _uid(found: Object) -> str:
     return str(found.get("metadata", {}).get("uid", ""))
 
 
-def _without_fields(found: Object) -> Object:
-    """Without the record of who set which field, which is half of an object and says nothing here."""
-    metadata = {name: value for name, value in found.get("metadata", {}).items() if name != "managedFields"}
-    return {**found, "metadata": metadata}
+@dataclass(frozen=True)
+class _Kept:
+    """A pod without its object, which is `text`."""
+
+    pod: Pod
+    text: str
+
+    def whole(self) -> Pod:
+        """The pod as others know it."""
+        return dataclasses.replace(self.pod, object=json.loads(self.text))
+
+
+def _text(found: Object, *, bare: bool = False) -> str:
+    """What somebody here asks for of an object; `bare`, or where that is too long: its name and its status."""
+    metadata = _some(found.get("metadata"), _METADATA)
+    spec = _some(found.get("spec"), _SPEC)
+    status = _some(found.get("status"), _STATUS)
+    for name, wanted, within in (
+        ("containers", _OF_A_CONTAINER, spec),
+        ("initContainers", ("name", "image"), spec),
+        ("containerStatuses", _OF_A_CONTAINER_STATUS, status),
+    ):
+        if isinstance(within.get(name), list):
+            within[name] = [_some(one, wanted) for one in within[name]]
+    text = json.dumps({"metadata": metadata, "spec": spec, "status": status})
+    if len(text) <= _MOST_OF_A_POD and not bare:
+        return text
+    text = json.dumps({"metadata": _some(metadata, ("uid", "name", "namespace")), "spec": {}, "status": status})
+    return text if len(text) <= _MOST_OF_A_POD else "{}"
+
+
+def _some(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value[name] for name in names if name in value} if isinstance(value, dict) else {}

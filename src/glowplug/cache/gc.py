@@ -5,6 +5,10 @@ Two phases with a grace period between them, and no lock. A blob that no manifes
 write a blob again when it is older than half the grace, and name it within the other half; readers that hold an older manifest
 have the whole grace to finish. As long as one manifest of a domain cannot be read, no blob of that domain is deleted: it may
 be the one that is named there.
+
+A listing alone takes nothing away: a proxy's page instead of it, or a page that breaks off, reads as a listing with fewer keys, and
+then everything would be nobody's. So before blobs go the manifests are listed once more, between two objects put there for that,
+which have to be in it; and a key goes only where its own mark of use, not the listing of marks, says that it was not used.
 """
 
 from __future__ import annotations
@@ -12,20 +16,23 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from glowplug.cache import format as manifests
 from glowplug.cache import layout, uses
 from glowplug.cache.publish import GC_GRACE_SECONDS
 from glowplug.core import canonical
 from glowplug.core.clock import SYSTEM
-from glowplug.core.errors import ConflictError, IntegrityError, NotFoundError
+from glowplug.core.errors import ConflictError, GlowplugError, IntegrityError, NotFoundError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from glowplug.core.clock import Clock, Deadline
     from glowplug.store.contract import Meta, Store
+
+_MARKERS: Final = ("-gc", "zzzzzzzz-gc")
+"""Below `keys/`: before and behind the keys of every processor, in a listing that is sorted."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,8 @@ def collect(
 ) -> Collected:
     """Remove keys unused for `older_than` seconds (None: none), except the `keep` used last, and blobs nobody names.
 
-    With `dry_run` nothing is changed and the answer says what would be. Raises the store's errors.
+    With `dry_run` nothing is changed and the answer says what would be. Raises the store's errors, and UnavailableError where the
+    store does not list what it holds.
     """
     now = clock.now()
     # Blobs are listed before manifests are read: one that is named only later is younger than this list.
@@ -63,7 +71,9 @@ def collect(
     listed = [meta for meta in _listed(store, layout.keys_prefix(domain), deadline) if _key(meta)]
     expired = [] if older_than is None else _expired(store, domain, listed, deadline, now - older_than, keep)
     if not dry_run:
-        expired = [meta for meta in expired if _delete_unchanged(store, meta, deadline)]
+        expired = [
+            meta for meta in expired if _delete_unchanged(store, domain, meta, deadline, now - (older_than or 0.0))
+        ]
     gone = {meta.path for meta in expired}
     named, unreadable = _named(store, [meta for meta in listed if meta.path not in gone], deadline)
     unnamed = {} if unreadable else {digest: meta for digest, meta in blobs.items() if digest not in named}
@@ -73,6 +83,9 @@ def collect(
         for digest, meta in unnamed.items()
         if now - meta.modified > grace and digest in before and now - before[digest] >= grace
     }
+    if ripe and not dry_run:
+        named, unreadable = _named(store, _listed_again(store, domain, deadline), deadline)
+        ripe = {} if unreadable else {digest: meta for digest, meta in ripe.items() if digest not in named}
     waiting = {digest: before.get(digest, int(now)) for digest in unnamed if digest not in ripe}
     if not dry_run:
         for meta in ripe.values():
@@ -123,13 +136,33 @@ def _expired(store: Store, domain: str, listed: list[Meta], deadline: Deadline, 
     return [meta for moment, meta in ranked[max(keep, 0) :] if moment < before]
 
 
-def _delete_unchanged(store: Store, meta: Meta, deadline: Deadline) -> bool:
-    """Delete a manifest unless somebody wrote it since it was listed."""
+def _delete_unchanged(store: Store, domain: str, meta: Meta, deadline: Deadline, before: float) -> bool:
+    """Delete a manifest unless somebody wrote it since it was listed, or its mark says that it is in use, listed or not."""
+    used = store.head(layout.uses_path(domain, _digest_of(meta.path)), deadline)
+    if used is not None and used.modified >= before:
+        return False
     now = store.head(meta.path, deadline)
     if now is None or now.version != meta.version:
         return False
     store.delete(meta.path, deadline)
     return True
+
+
+def _listed_again(store: Store, domain: str, deadline: Deadline) -> list[Meta]:
+    """All manifests, by a listing that is known to be whole. Raises the store's errors, UnavailableError where it is not."""
+    prefix = layout.keys_prefix(domain)
+    markers = {f"{prefix}/{name}" for name in _MARKERS}
+    try:
+        for path in markers:
+            store.put(path, b"", deadline)
+        listed = _listed(store, prefix, deadline)
+    finally:
+        for path in markers:
+            with contextlib.suppress(GlowplugError):
+                store.delete(path, deadline)
+    if not markers <= {meta.path for meta in listed}:
+        raise UnavailableError(f"{store.url} does not list what it holds below {prefix}: nothing is deleted")
+    return [meta for meta in listed if _key(meta)]
 
 
 def _named(store: Store, listed: list[Meta], deadline: Deadline) -> tuple[set[str], list[str]]:

@@ -120,6 +120,13 @@ class NodeStore:
         except GlowplugError:
             return None
 
+    def said_at(self) -> float:
+        """When the agent's word was written last, in seconds since the epoch; 0.0 where there is none."""
+        try:
+            return (self.mount / layout.NODE).stat().st_mtime
+        except OSError:
+            return 0.0
+
     def ready(self) -> bool:
         """Whether what the pods of this node are likely to need has been fetched."""
         return os.path.lexists(self.mount / layout.READY)

@@ -34,12 +34,17 @@ if TYPE_CHECKING:
 
     from glowplug.core.clock import Deadline
     from glowplug.core.documents.fingerprint import Key
+    from glowplug.core.documents.node import Node
     from glowplug.nodestore.read import Held, HeldPart, NodeStore, Offer
     from glowplug.tree.model import File, Limits
 
 _POLL_SECONDS: Final = 0.05
 _NEAREST_READ: Final = 64
 _LOOKS: Final = 2
+_WITHHELD: Final = ("restore_off", "min_version")
+_LOOKING_SECONDS: Final = 60.0
+"""So long the word of an agent that was ready before is believed when it says that it looks once more: else one that ended in
+the middle would keep every later start waiting."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ def restore(
 
     An agent that says it is fetching is waited for, `wait_seconds` at most. Arguments, outcomes and reasons as in
     `cache.restore.restore`; further reasons with outcome `none`: `no_node_store` (nothing is mounted), `node_not_ready` (the agent
-    was still fetching, or did not say anything, when the wait was over).
+    was still fetching, or did not say anything, when the wait was over), `restore_off` and `min_version` (the store's switch).
     """
     began = deadline.clock.monotonic()
 
@@ -79,6 +84,9 @@ def restore(
 
     try:
         receipts.set_aside(cache_root, skip_parts)
+        withheld = _withheld(store.node())
+        if withheld:
+            return result(RestoreOutcome.NONE, withheld)
         # A tree that was restored before is a container started again: what it was waited for, it has.
         patience = 0.0 if receipts.in_tree(cache_root) else wait_seconds
         held, reason = _await(store, key, deadline.at_most(patience))
@@ -114,16 +122,33 @@ def _await(store: NodeStore, key: Key, deadline: Deadline) -> tuple[Optional[Hel
     while True:
         ready = store.ready()  # before the look, so that a key which came just before the marker is seen
         node = store.node()
+        withheld = _withheld(node)
+        if withheld:
+            return None, withheld
         held = store.held(digest)
         if held is not None:
             return held, ""
         if store.newer(digest):
             return None, "newer_format"
-        if ready or (node is not None and not node.prefetching):
+        if not _is_worth_while(store, node, ready, deadline.clock.now()):
             return None, _nearest(store, key, deadline.at_most(1.0))
         if deadline.passed():
             return None, "node_not_ready"
         deadline.clock.sleep(min(_POLL_SECONDS, deadline.remaining()))
+
+
+def _withheld(node: Optional[Node]) -> str:
+    """Why the agent gives nothing, "" where it does."""
+    if node is None or node.restore:
+        return ""
+    return node.restore_reason if node.restore_reason in _WITHHELD else _WITHHELD[0]
+
+
+def _is_worth_while(store: NodeStore, node: Optional[Node], ready: bool, now: float) -> bool:
+    """Whether the agent may still bring something that this pod can use."""
+    if node is None:
+        return not ready
+    return node.prefetching and (not ready or abs(now - store.said_at()) < _LOOKING_SECONDS)
 
 
 def _nearest(store: NodeStore, key: Key, deadline: Deadline) -> str:

@@ -78,6 +78,8 @@ def prepare(root: Path, domain: str) -> Path:
         (mount, _FOLDER),
         (layout.outboxes(root), _OUTBOXES),
     ):
+        if folder != root:
+            _clear_unless_folder(folder, root)
         folder.mkdir(_FOLDER, exist_ok=True)
         if (
             stat.S_IMODE(folder.stat().st_mode) != mode
@@ -105,6 +107,7 @@ def add(root: Path, domain: str, key: NodeKey, trees: Mapping[str, Unpacked]) ->
         raise BadInputError(f"key {key.key_digest[:12]} is none of the domain {domain}")
     place = layout.key(mount, key.key_digest)
     with _no_space(mount), workspace(mount) as work:
+        _clear_unless_folder(place, mount)
         place.mkdir(_FOLDER, exist_ok=True)
         place.chmod(_FOLDER)
         parts = [_stage(part, place, trees, work) for part in key.parts]
@@ -126,9 +129,12 @@ def remove(root: Path, domain: str, key_digest: str) -> bool:
     """Let the node forget a key; whether it was there. Pods that are copying it find it gone. Raises BadInputError, OSError."""
     mount = layout.store(root, domain)
     place = layout.key(mount, key_digest)
-    if not place.exists():
+    if not os.path.lexists(place):
         return False
-    layout.key_document(mount, key_digest).unlink(missing_ok=True)
+    with contextlib.suppress(
+        IsADirectoryError, NotADirectoryError, PermissionError
+    ):  # it goes with its directory's name
+        layout.key_document(mount, key_digest).unlink(missing_ok=True)
     _remove(place, mount)
     return True
 
@@ -178,26 +184,38 @@ def lru(
 
 
 def set_node(
-    root: Path, domain: str, version: str, *, prefetching: bool, outbox: bool = True, clock: Clock = SYSTEM
+    root: Path,
+    domain: str,
+    version: str,
+    *,
+    prefetching: bool,
+    outbox: bool = True,
+    withheld: str = "",
+    clock: Clock = SYSTEM,
 ) -> Node:
-    """Say how the agent stands with a domain; `outbox` False: pods need not seal what they compiled.
+    """Say how the agent stands with a domain; `outbox` False: pods need not seal what they compiled. `withheld`: why they may not
+    take what is here, "" where they may.
 
     Raises BadInputError for the domain's name, OSError.
     """
     mount = prepare(root, domain)
-    node = Node(version, domain, iso(clock.now()), prefetching, outbox)
+    node = Node(version, domain, iso(clock.now()), prefetching, outbox, restore=not withheld, restore_reason=withheld)
     _put(mount / layout.NODE, canonical.encode(codec.to_json(node)))
     return node
 
 
 def mark_ready(root: Path, domain: str) -> None:
     """Say that what pods of this node are likely to need is here: none waits from now on. Raises OSError."""
-    (prepare(root, domain) / layout.READY).touch(_DOCUMENT)
+    path = prepare(root, domain) / layout.READY
+    _clear_unless_file(path)
+    path.touch(_DOCUMENT)
 
 
 def unmark_ready(root: Path, domain: str) -> None:
     """Take that word back: the agent starts anew. Raises OSError."""
-    (prepare(root, domain) / layout.READY).unlink(missing_ok=True)
+    path = prepare(root, domain) / layout.READY
+    _clear_unless_file(path)
+    path.unlink(missing_ok=True)
 
 
 def put_program(root: Path, domain: str, data: bytes) -> None:
@@ -209,11 +227,13 @@ def take_back(root: Path, domain: str) -> None:
     """Nothing is given to the pods of a domain any more, the program neither. Raises OSError."""
     mount = layout.store(root, domain)
     for name in (layout.PROGRAM, layout.READY, layout.NODE):
+        _clear_unless_file(mount / name)
         (mount / name).unlink(missing_ok=True)
 
 
 def _put(path: Path, data: bytes) -> None:
     """Replace a file in one step; everybody may read it from the moment that it is there."""
+    _clear_unless_file(path)
     with atomic.replacing(path) as handle:
         os.fchmod(handle.fileno(), _DOCUMENT)
         handle.write(data)
@@ -260,14 +280,35 @@ def _remove(path: Path, mount: Path) -> None:
     """First the name, then what is below it. What cannot be removed now is removed by a later sweep."""
     gone = mount / f"{layout.GONE}{secrets.token_hex(8)}"
     path.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
+    _discard(gone)
+
+
+def _discard(path: Path) -> None:
+    """Remove it, whatever it is, as far as that is possible now."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _clear_unless_folder(path: Path, beside: Path) -> None:
+    """What has the name of a directory and is none goes first: a crash of the file system, or a person, left it."""
+    if os.path.lexists(path) and not path.is_dir():
+        _remove(path, beside)
+
+
+def _clear_unless_file(path: Path) -> None:
+    """The same for the name of a file."""
+    if path.is_dir() and not path.is_symlink():
+        _remove(path, path.parent)
 
 
 def _sweep(mount: Path) -> None:
     """What a killed agent was writing or removing."""
     for item in list(mount.iterdir()):
         if item.name.startswith(layout.GONE):
-            shutil.rmtree(item, ignore_errors=True)
+            _discard(item)
         elif item.name.startswith(atomic.TEMPORARY_PREFIX):
             with contextlib.suppress(FileNotFoundError):
                 if item.lstat().st_mtime < time.time() - _STALE_SECONDS:  # else another thread is about to rename it

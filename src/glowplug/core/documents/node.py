@@ -26,7 +26,8 @@ class Node:
     """How a node's agent stands with one trust domain. `version` is the agent's own, `updated_at` RFC 3339 in UTC.
 
     `prefetching`: it is fetching what pods of this node are likely to need, so that waiting for it is worth while. `outbox`: what
-    pods compiled is wanted; where it is not, they hand over the documents of their starts alone.
+    pods compiled is wanted; where it is not, they hand over the documents of their starts alone. `restore`: pods may take what is
+    here; where they may not, `restore_reason` is the word why (`restore_off`, `min_version`).
     """
 
     version: str
@@ -36,6 +37,8 @@ class Node:
     outbox: bool = True
     min_reader: int = 1
     schema: str = field(default=NODE_SCHEMA)
+    restore: bool = True
+    restore_reason: str = ""
 
 
 @dataclass(frozen=True)
