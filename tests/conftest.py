@@ -54,10 +54,18 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     wanted = _parts_of(item)
     insisted = wanted & parts.required()
-    if report.skipped and insisted and not any(map(parts.impossible, wanted)) and not hasattr(report, "wasxfail"):
+    if report.skipped and insisted and not _excused(wanted) and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, but {parts.ENVIRONMENT} requires {', '.join(sorted(insisted))}: {report.longrepr}"
     return report
+
+
+def _excused(wanted: frozenset[str]) -> bool:
+    """Whether a skip is right: nothing could bring a part here, or all that is lacking is what nobody insists on."""
+    if any(map(parts.impossible, wanted)):
+        return True
+    lacking = {name for name in wanted if parts.lacking(name)}
+    return bool(lacking) and not lacking & parts.required()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

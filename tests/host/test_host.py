@@ -126,7 +126,7 @@ def as_nobody(code: str, *arguments: str) -> str:
     if os.geteuid() != 0:
         pytest.skip("needs root to become another user: sudo make test")
     # What is imported comes first: the interpreter may lie where nobody may read.
-    body = f"import os, sys\nfrom glowplug.host import writable\nos.setgid(65534); os.setuid(65534)\n{code}"
+    body = f"import os, sys, tempfile\nfrom glowplug.host import writable\nos.setgid(65534); os.setuid(65534)\n{code}"
     source = str(Path(writable.__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", body, *arguments], env={"PYTHONPATH": source}, capture_output=True, text=True

@@ -246,8 +246,8 @@ def test_what_does_not_work_as_rendered_is_the_last_warning_and_the_first_commen
 
 WORKS: list[tuple[str, dict[str, Any]]] = [
     ("deployment", {"mode": Mode.DIRECT, "glowplug_image": "mine:1"}),
-    ("bake", {"mode": Mode.DIRECT, "glowplug_image": "mine:1"}),
-    ("all", {"mode": Mode.DIRECT, "glowplug_image": "mine:1"}),
+    ("bake", {"mode": Mode.DIRECT, "glowplug_image": "mine:1", "store": "s3://b/c"}),
+    ("all", {"mode": Mode.DIRECT, "glowplug_image": "mine:1", "store": "s3://b/c"}),
     ("deployment", {"mode": Mode.SHARED}),
     ("deployment", {"mode": Mode.SHARED, "profile": "guide", "plan": GUIDE}),
     ("nodepool", {"mode": Mode.DIRECT}),
@@ -256,8 +256,8 @@ WORKS: list[tuple[str, dict[str, Any]]] = [
     ("deployment", {"mode": Mode.NODE}),
     ("agent", {"mode": Mode.NODE, "glowplug_image": "mine:1"}),
     ("agent", {"mode": Mode.SHARED, "glowplug_image": "mine:1"}),
-    ("all", {"mode": Mode.NODE, "glowplug_image": "mine:1"}),
-    ("all", {"mode": Mode.SHARED, "glowplug_image": "mine:1"}),
+    ("all", {"mode": Mode.NODE, "glowplug_image": "mine:1", "store": "s3://b/c"}),
+    ("all", {"mode": Mode.SHARED, "glowplug_image": "mine:1", "store": "s3://b/c"}),
     ("network", {}),
     ("iam", {}),
 ]

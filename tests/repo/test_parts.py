@@ -75,6 +75,12 @@ def test_a_test_cannot_skip_itself_past_a_required_part(tmp_path: Path) -> None:
     assert "no mood" in text
 
 
+def test_a_lacking_part_that_nobody_requires_skips_beside_required_ones_that_are_there(tmp_path: Path) -> None:
+    status, text = _pytest(tmp_path, "-k", "test_lacking", require="s3")
+    assert status == 0, text
+    assert "\n0 passed, 0 failed, 1 skipped" in text
+
+
 def test_a_part_that_nothing_could_bring_here_skips_even_where_it_is_required(tmp_path: Path) -> None:
     beside = """
         import pytest
