@@ -29,7 +29,7 @@ def main(source: str, folder: str) -> None:
         shutil.copytree(tree, work / "tree")
         added = NodeKey(key, key.digest(), (part,))
         write.add(root, "default", added, {part.sha256: write.Unpacked(work / "tree", files)})
-    write.set_node(root, "default", "1.0", prefetching=True)
+    write.set_node(root, "default", "1.0", prefetching=False)
     write.mark_ready(root, "default")
     store = read.NodeStore(layout.store(root, "default"))
     first = restore(store, key, {}, Path(folder) / "cache", deadline=soon)
