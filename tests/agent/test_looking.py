@@ -30,21 +30,6 @@ MODEL = "s3://bucket/m"
 
 
 @pytest.fixture
-def heard() -> Heard:
-    return Heard()
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "glowplug"
-
-
-@pytest.fixture
-def trees(tmp_path: Path) -> Path:
-    return tmp_path / "trees"
-
-
-@pytest.fixture
 def store(tmp_path: Path) -> Meddled:
     return Meddled(open_store((tmp_path / "store").as_uri(), {}))
 

@@ -41,32 +41,6 @@ __all__ = ["proxy", "s3_place", "s3_server"]
 real_s3 = requires("s3")
 
 
-@pytest.fixture
-def heard() -> Heard:
-    return Heard()
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "glowplug"
-
-
-@pytest.fixture
-def trees(tmp_path: Path) -> Path:
-    return tmp_path / "trees"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store((tmp_path / "store").as_uri(), {})
-
-
-@pytest.fixture
-def key(store: Store, trees: Path) -> Key:
-    """A key that is in the store."""
-    return put(store, trees, making.key())
-
-
 @dataclasses.dataclass
 class _Moved:
     """The machine's clock, some seconds on."""

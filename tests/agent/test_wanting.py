@@ -17,35 +17,9 @@ from glowplug.nodestore import layout as nodes
 from glowplug.nodestore import write
 from glowplug.nodestore.read import NodeStore
 from glowplug.store.contract import Store
-from glowplug.store.schemes import open_store
 from tests.agent.hearing import DOMAIN, Heard, entries, mount, prewarm, put, settings
 from tests.agent.meddling import Meddled
 from tests.cache import making
-
-
-@pytest.fixture
-def heard() -> Heard:
-    return Heard()
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "glowplug"
-
-
-@pytest.fixture
-def trees(tmp_path: Path) -> Path:
-    return tmp_path / "trees"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store((tmp_path / "store").as_uri(), {})
-
-
-@pytest.fixture
-def key(store: Store, trees: Path) -> Key:
-    return put(store, trees, making.key())
 
 
 def off(store: Store, how: str = "restore_off") -> None:

@@ -115,16 +115,12 @@ class _Survey:
 
     def keep(self, pod: Object) -> Object | None:
         """What has to be told of a pod: its namespace, and the digest of what it starts. Raises nothing."""
-        try:
-            return self._kept(pod)
-        except Exception:  # noqa: BLE001 - a pod that cannot be read asks for nothing, and others do all the same
-            return None
-
-    def _kept(self, pod: Object) -> Object | None:
         text = _template(pod)
-        metadata = pod["metadata"]
-        uid, namespace = str(metadata.get("uid")), metadata["namespace"]
-        if text is None or not isinstance(namespace, str):
+        if text is None:
+            return None
+        metadata = _mapping(pod.get("metadata"))
+        uid, namespace = str(metadata.get("uid")), metadata.get("namespace")
+        if not isinstance(namespace, str):
             return None
         if uid not in self._uids and len(self._uids) >= _MOST_PODS:
             return None
@@ -146,15 +142,23 @@ class _Survey:
 
 def wished(pod: Object) -> Wish | None:
     """What one pod asks for; None where it is over, or where its specification does not say it. Raises nothing."""
-    try:
-        text = _template(pod)
-        return None if text is None else _followed(text)
-    except Exception:  # noqa: BLE001 - it is a hint; whatever is wrong with one pod is no reason to do without the others'
-        return None
+    text = _template(pod)
+    return None if text is None else _followed(text)
 
 
 def _template(pod: Object) -> str | None:
-    """What of a pod says what it starts, as one text; the same for all pods of a template. None where it is over or too long."""
+    """What of a pod says what it starts, as one text; the same for all pods of a template. Raises nothing.
+
+    None where the pod is over, or its specification too long or of no shape that can be read.
+    """
+    try:
+        text = _said(pod)
+    except Exception:  # noqa: BLE001 - it is a hint; whatever is wrong with one pod is no reason to do without the others'
+        return None
+    return text if text is not None and len(text) <= _MOST_OF_A_POD else None
+
+
+def _said(pod: Object) -> str | None:
     metadata, spec, status = (_mapping(pod.get(name)) for name in ("metadata", "spec", "status"))
     if status.get("phase") in _OVER:
         return None
@@ -167,14 +171,13 @@ def _template(pod: Object) -> str | None:
         "metadata": {"namespace": metadata.get("namespace")},
         "spec": {**{name: spec[name] for name in _OF_A_POD if name in spec}, "containers": containers},
     }
-    text = json.dumps(said, sort_keys=True)
-    return text if len(text) <= _MOST_OF_A_POD else None
+    return json.dumps(said, sort_keys=True)
 
 
 def _followed(text: str) -> Wish | None:
     try:
         return _asked(json.loads(text))
-    except Exception:  # noqa: BLE001 - as in `wished`
+    except Exception:  # noqa: BLE001 - as in `_template`
         return None
 
 
