@@ -131,7 +131,7 @@ def _prefer_bytecode(place: "str", library: "str", get_data: "Callable[[str], by
     for module, small in standing_in.items():
         sys.modules.setdefault(module, small)
     import dataclasses
-    import pathlib  # noqa: F401
+    import pathlib  # noqa: F401 - now, while a small module stands in for the one that it imports
 
     for module, small in standing_in.items():
         if sys.modules[module] is small:

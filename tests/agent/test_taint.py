@@ -39,11 +39,6 @@ def agent(kube_server: kube.Server, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def heard() -> Heard:
-    return Heard()
-
-
-@pytest.fixture
 def make(agent: Client, heard: Heard, kube_server: kube.Server) -> Iterator[Callable[..., tuple[Standing, Taint]]]:
     """The agent's own node with these taints and labels of Karpenter, and the agent's work on it."""
     made: list[Any] = []
