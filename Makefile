@@ -19,7 +19,7 @@ endif
 # As root in CI every part must be there; anywhere else a lacking part skips its tests and says what would bring it.
 ROOT_IN_CI := $(shell [ "$$CI" = true ] && [ "$$(id -u)" = 0 ] && echo yes)
 ifeq ($(ROOT_IN_CI),yes)
-GLOWPLUG_TEST_REQUIRE ?= engine,s3,kube,browser,ninja,root
+GLOWPLUG_TEST_REQUIRE ?= engine,s3,kube,cluster,browser,ninja,root
 endif
 export GLOWPLUG_TEST_REQUIRE
 

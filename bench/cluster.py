@@ -39,7 +39,7 @@ def measure(folder: Path) -> dict[str, object]:
         _row("node", "third pod of that node (steady)", joining.third),
         _row("node", "pod that waited for a second node", joining.joined),
         _row("direct", "pod on the first node, after the bake Job", direct.first),
-        _row("direct", "its container started again (steady)", direct.steady),
+        _row("direct", "another pod there (steady)", direct.steady),
         _row("direct", "pod on the second node", direct.second),
     ]
     slowest = max(direct.first.init_seconds, direct.second.init_seconds)

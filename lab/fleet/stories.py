@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,9 @@ MODEL = "s3://models/tiny"
 NAME = "vllm-inference"
 _WORDS = (MODEL, "--size=10MB", "--max-model-len=512", f"--image={rendered.ENGINE_IMAGE}")
 _STORE = "s3://cache"
+
+Pair = tuple[starts.Seen, starts.Seen]
+"""Two starts that are compared by their seconds."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +100,41 @@ def joining(running: cluster.Cluster) -> Joining:
     second = starts.seen(running, starts.new_pod(running, NAME, known))
     starts.scale(running, NAME, 3)
     third = starts.seen(running, starts.new_pod(running, NAME, known))
-    starts.scale(running, NAME, 4)
+    return Joining(first, second, third, joined(running, 4))
+
+
+def joined(running: cluster.Cluster, replicas: int) -> starts.Seen:
+    """The start of one replica more than there are GPUs for, on a node that joins because of it."""
+    known = _present(running)
+    starts.scale(running, NAME, replicas)
     waiting = starts.new_pod(running, NAME, known)
-    wait_for(30, "no node has a GPU for the fourth pod", lambda: starts.unschedulable(running.pod(waiting)))
+    wait_for(30, "no node has a GPU for this pod", lambda: starts.unschedulable(running.pod(waiting)))
     shape = rendered.gpu_node()
     running.add_node(shape.labels, shape.taints, shape.gpus, counted=shape.counted)
-    return Joining(first, second, third, starts.seen(running, waiting))
+    return starts.seen(running, waiting)
+
+
+def again(running: cluster.Cluster, one: starts.Seen) -> starts.Seen:
+    """The start of another pod in the place of that one, where no other GPU is free."""
+    known = _present(running)
+    running.kubectl("delete", "pod", one.pod)
+    return starts.seen(running, starts.new_pod(running, NAME, known))
+
+
+def ratios(pair: Pair, goal: float, take: Callable[[int], Pair], most: int = 3) -> list[float]:
+    """First ÷ second of that pair's initialisation, and of so many more as it takes to meet the goal.
+
+    What else a machine does makes one start in some slower by half, and hardly those of three pairs in a row.
+    """
+    found = [pair[0].init_seconds / pair[1].init_seconds]
+    while found[-1] > goal and len(found) < most:
+        one, other = take(len(found))
+        found.append(one.init_seconds / other.init_seconds)
+    return found
+
+
+def _present(running: cluster.Cluster) -> set[str]:
+    return {str(pod["metadata"]["name"]) for pod in starts.named(running, NAME)}
 
 
 def _prepare(running: cluster.Cluster, place: Path, image: Path) -> None:
