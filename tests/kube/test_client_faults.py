@@ -25,6 +25,7 @@ from glowplug.core.errors import (
     UnavailableError,
 )
 from glowplug.kube import answers, connect, listing, questions, watching
+from glowplug.kube.backoff import Backoff
 from glowplug.kube.client import Client
 from glowplug.kube.contract import Change
 from tests.clocks import SLACK
@@ -398,9 +399,8 @@ class TestWatches:
     ) -> Sequence[tuple[str, str]]:
         """The first `until` things that a watch tells."""
         what = watching.Watched("pods of node n", "api/v1/pods", {"fieldSelector": "spec.nodeName=n"})
-        patience = watching.Patience(first=0.01, most=0.05)
         told: Iterator[Change] = watching.watch(
-            client._link, what, stop, page=10, idle_seconds=idle_seconds, patience=patience
+            client._link, what, stop, page=10, idle_seconds=idle_seconds, backoff=Backoff(0.01, 0.05)
         )
         found = [
             (one.seen.value, one.object.get("metadata", {}).get("name", "")) for one in itertools.islice(told, until)
@@ -535,16 +535,6 @@ class TestWatches:
         assert len(list(client.watch_pods(node="n", stop=stop))) == 3
         ended.set()
         until(lambda: not [one for one in threading.enumerate() if one.name == "glowplug-watch"])
-
-    def test_the_pauses_grow_and_end(self) -> None:
-        patience = watching.Patience(first=1.0, most=30.0)
-        waits = [patience.next(None) for _ in range(40)]
-        assert all(0 < wait <= 30 for wait in waits)
-        assert waits[0] <= 1 < waits[3] < waits[6] + 15
-        assert patience.next(7.0) >= 7
-        assert patience.next(9e9) <= 60
-        patience.reset()
-        assert patience.next(None) <= 1
 
 
 def until(holds: Callable[[], object]) -> None:

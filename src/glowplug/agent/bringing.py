@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from glowplug.agent import housekeeping, quarantine, ranking
-from glowplug.agent.backoff import Backoff
 from glowplug.agent.ranking import Size
 from glowplug.cache import format as manifests
 from glowplug.cache import layout
@@ -21,6 +20,7 @@ from glowplug.cache.node import fetch
 from glowplug.cache.workers import workers
 from glowplug.core.clock import SYSTEM, Deadline
 from glowplug.core.errors import AccessDeniedError, GlowplugError, IntegrityError, NotFoundError, UnavailableError
+from glowplug.kube.backoff import Backoff
 from glowplug.nodestore import layout as nodes
 from glowplug.nodestore.read import NodeStore
 

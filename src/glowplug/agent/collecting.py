@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from glowplug.agent import arrivals, claims, offering, quarantine
 from glowplug.agent.arrivals import Archive
-from glowplug.agent.backoff import Backoff
 from glowplug.agent.offering import Offering, RefusedError
 from glowplug.agent.outboxes import BOUNDS, CAPS, Outboxes, stamp
 from glowplug.agent.reporting import Reporting
@@ -30,6 +29,7 @@ from glowplug.core.clock import SYSTEM
 from glowplug.core.documents.start import PublishOutcome, PublishResult
 from glowplug.core.errors import GlowplugError, NotFoundError
 from glowplug.core.faults import reason_of
+from glowplug.kube.backoff import Backoff
 from glowplug.manifests import podspec
 from glowplug.nodestore import layout
 from glowplug.tree import workspace

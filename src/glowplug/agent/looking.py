@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from glowplug.agent import asking, quarantine, ranking
-from glowplug.agent.backoff import Backoff
 from glowplug.agent.bringing import LIST_SECONDS, Key
 from glowplug.agent.ranking import Listed
 from glowplug.agent.saying import LOOK
 from glowplug.cache import layout
 from glowplug.core.clock import SYSTEM, Deadline
 from glowplug.core.errors import GlowplugError
+from glowplug.kube.backoff import Backoff
 from glowplug.nodestore import write
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from glowplug.agent import asking, candidates, shared
-from glowplug.agent.backoff import Backoff
 from glowplug.agent.bringing import FETCH_SECONDS, LIST_SECONDS
 from glowplug.agent.collecting import Collector
 from glowplug.agent.health import Health, Pulse
@@ -25,6 +24,7 @@ from glowplug.agent.voice import Voice
 from glowplug.agent.watching import Pods
 from glowplug.core.clock import SYSTEM, Deadline
 from glowplug.core.errors import GlowplugError, UnavailableError
+from glowplug.kube.backoff import Backoff
 from glowplug.store.readonly import ReadOnly
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from glowplug.agent.backoff import Backoff
 from glowplug.core.clock import SYSTEM
 from glowplug.core.errors import GlowplugError, UnavailableError
+from glowplug.kube.backoff import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from glowplug.agent import housekeeping, quarantine, ranking
-from glowplug.agent.backoff import Backoff
 from glowplug.agent.bringing import LIST_SECONDS, Bringing, Key
 from glowplug.agent.keeping import Keeping
 from glowplug.agent.looking import Looking, manifests_of
@@ -33,6 +32,7 @@ from glowplug.cache import uses
 from glowplug.cache.workers import workers
 from glowplug.core.clock import SYSTEM, Deadline
 from glowplug.core.errors import GlowplugError
+from glowplug.kube.backoff import Backoff
 from glowplug.nodestore import write
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from glowplug.agent.backoff import Backoff
 from glowplug.core.clock import SYSTEM, from_iso
 from glowplug.core.errors import ConflictError, GlowplugError
+from glowplug.kube.backoff import Backoff
 
 if TYPE_CHECKING:
     import threading

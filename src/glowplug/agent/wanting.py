@@ -11,9 +11,9 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from glowplug.agent.backoff import Backoff
 from glowplug.core.clock import SYSTEM, Deadline
 from glowplug.core.errors import GlowplugError
+from glowplug.kube.backoff import Backoff
 from glowplug.nodestore import layout as nodes
 from glowplug.nodestore import write
 

@@ -19,10 +19,10 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from glowplug.agent.backoff import Backoff
 from glowplug.agent.pods import Pod
 from glowplug.core.clock import SYSTEM
 from glowplug.core.errors import GlowplugError, NotFoundError
+from glowplug.kube.backoff import Backoff
 from glowplug.kube.contract import Seen
 from glowplug.manifests import recipe
 from glowplug.manifests.marks import DOMAIN_LABEL

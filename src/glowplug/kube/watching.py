@@ -17,11 +17,12 @@ import queue
 import random
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core.errors import AccessDeniedError, GlowplugError, UnavailableError
 from glowplug.kube import answers, listing
+from glowplug.kube.backoff import Backoff
 from glowplug.kube.contract import Change, Seen
 from glowplug.kube.questions import Question
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS: Final = 100.0
 _WATCH_SECONDS: Final = (240, 480)
+_WAITS: Final = (0.5, 30.0)
 _DENIALS: Final = 4
 _AHEAD: Final = 20
 """Events that wait to be taken: each may have 1.5 MiB."""
@@ -50,25 +52,6 @@ class Watched:
     query: Mapping[str, str]
 
 
-@dataclass
-class Patience:
-    """The pause before the next attempt, in seconds: doubled with each failure, never more than `most`."""
-
-    first: float = 0.5
-    most: float = 30.0
-    failures: int = field(default=0, init=False)
-
-    def next(self, asked: float | None) -> float:
-        """How long to wait now; `asked` is what the server asked for."""
-        self.failures += 1
-        grown = min(self.most, self.first * 2.0 ** min(self.failures - 1, 16))
-        return max(grown * random.uniform(0.5, 1.0), min(asked or 0.0, 2 * self.most))  # noqa: S311 - not for secrets
-
-    def reset(self) -> None:
-        """It works again."""
-        self.failures = 0
-
-
 def watch(
     link: Link,
     what: Watched,
@@ -76,10 +59,10 @@ def watch(
     *,
     page: int,
     idle_seconds: float = IDLE_SECONDS,
-    patience: Patience | None = None,
+    backoff: Backoff | None = None,
 ) -> Iterator[Change]:
     """See `Api.watch_pods`. Raises AccessDeniedError where it is refused again and again."""
-    state = _Watch(link, what, stop, page, idle_seconds, patience or Patience())
+    state = _Watch(link, what, stop, page, idle_seconds, backoff or Backoff(*_WAITS, random.random))
     while not stop.is_set():
         try:
             yield from state.changes()
@@ -98,7 +81,7 @@ class _Watch:
     stop: threading.Event
     page: int
     idle_seconds: float
-    patience: Patience
+    backoff: Backoff
     version: str = ""
     listed_from: str = "0"
     denials: int = 0
@@ -113,16 +96,16 @@ class _Watch:
         for kind, item in self._events():
             self.version = _version(item) or self.version
             self.heard, self.denials = True, 0
-            self.patience.reset()
+            self.backoff.reset()
             if kind != "BOOKMARK":
                 yield Change(Seen.GONE if kind == "DELETED" else Seen.HERE, item)
 
     def ended(self) -> float:
         """Seconds to wait after a connection that ended without a fault."""
         if self.heard or time.monotonic() - self.began >= _SOUND_SECONDS:
-            self.patience.reset()
+            self.backoff.reset()
             return 0.0
-        return self.patience.next(None)
+        return self.backoff.next(None)
 
     def failed(self, error: GlowplugError) -> float:
         """Seconds to wait after a fault. Raises it where it is a refusal that stays one."""
@@ -133,7 +116,7 @@ class _Watch:
         elif isinstance(error, answers.ExpiredError):
             self.version, self.listed_from = "", ""
         # Anything else is what stands before the server, or a server that comes up: it passes.
-        return self.patience.next(getattr(error, "retry_after", None))
+        return self.backoff.next(getattr(error, "retry_after", None))
 
     def _listed(self) -> Iterator[Change]:
         query = {**self.what.query, **({"resourceVersion": self.listed_from} if self.listed_from else {})}
