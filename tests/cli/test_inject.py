@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -264,3 +265,19 @@ def test_values_that_are_secret_are_not_shown(call: Call, file: Path) -> None:
     answer = call("inject", file)
     assert "hunter2" not in answer.out + answer.err
     assert "hf_secret" not in answer.out + answer.err
+
+
+def test_a_domain_that_is_not_the_namespace_needs_a_label_and_the_command_is_printed(call: Call, file: Path) -> None:
+    """In the words of `render`; the agent and the admission policy go by the label, which nothing in these files sets."""
+    both = DEPLOYMENT.replace("name: llama", "name: other").replace("  namespace: inference\n", "")
+    file.write_text(f"{DEPLOYMENT}---\n{both}")
+
+    def labelled(*words: str) -> list[str]:
+        err = call("inject", "--diff", "deploy.yaml", "--domain", "team-a", *words).err
+        return re.findall(r"glowplug: `kubectl label namespace (\S+) glowplug\.dev/domain=team-a`, unless", err)
+
+    assert labelled("--mode", "node") == ["inference", "NAMESPACE"]
+    assert labelled("--mode", "node", "-n", "models") == ["inference", "models"]
+    assert labelled("--mode", "node", "-n", "team-a", "--object", "Deployment/other") == []
+    assert labelled("--mode", "node", "-n", "inference") == ["inference"]
+    assert labelled("--mode", "direct", "--store", STORE) == []

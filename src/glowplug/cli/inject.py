@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _NO: Final = 1
 _UNREADABLE: Final = 2
 _ENVIRONMENT: Final = 3
+_UNNAMED: Final = "NAMESPACE"
+"""Stands for the namespace of objects that name none, where `--namespace` does not say it either."""
 _NAME: Final = "pods"
 """A workload keeps its own; this one is never shown."""
 
@@ -122,7 +124,7 @@ def _run(given: Given, options: Options, chosen: Sequence[str], namespace: str, 
         status = max(status, _ENVIRONMENT if any(failed.values()) else 0)
     rows = [*templates, *result.objects]
     _show(given, used, result, rows, output, diff=diff)
-    _tell(options, rows)
+    _tell(options, rows, namespace)
     return max(status, _NO if any(row.outcome == "refused" for row in rows) or not rows else 0)
 
 
@@ -197,11 +199,26 @@ def _lines(rows: Sequence[Injected], *, diff: bool) -> Iterator[str]:
         yield from (f"  note: {one}" for one in row.notes)
 
 
-def _tell(options: Options, rows: Sequence[Injected]) -> None:
-    """What does not work as it is now, last."""
+def _tell(options: Options, rows: Sequence[Injected], namespace: str) -> None:
+    """What a person still has to do, then what does not work as it is now, last."""
     from glowplug.render import notice
 
     if all(row.outcome == "refused" for row in rows):
         return
+    for line in _of_domain(options, rows, namespace):
+        note(one_line(line))
     for warning in notice.warnings("deployment", options):
         Output().warning(warning)
+
+
+def _of_domain(options: Options, rows: Sequence[Injected], namespace: str) -> Iterator[str]:
+    """Of each namespace whose pods are of another domain by `--domain`, in the words of `render`."""
+    from glowplug.render import notice
+    from glowplug.render.options import Mode
+
+    if options.domain is None or options.mode is not Mode.NODE:
+        return
+    titles = [row.object.rpartition(" ")[2] for row in rows if row.outcome != "refused"]
+    for one in dict.fromkeys(title.rpartition("/")[0] or namespace or _UNNAMED for title in titles):
+        if one != options.domain:
+            yield notice.label_of(one, options.domain)

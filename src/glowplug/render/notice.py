@@ -133,10 +133,15 @@ def _of_domain(kind: str, options: Options) -> Iterator[str]:
     own = [] if kind == "agent" and served else [options.namespace]
     for namespace in dict.fromkeys([*own, *served]):
         if namespace != domain:
-            yield (
-                f"`kubectl label namespace {namespace} {DOMAIN_LABEL}={domain}`, unless it has that label: without it the pods "
-                f"there are of the domain {namespace}, may not mount the store of {domain}, and publish nothing into it"
-            )
+            yield label_of(namespace, domain)
+
+
+def label_of(namespace: str, domain: str) -> str:
+    """How a namespace comes to be of a domain that is not its name, and what it is without that."""
+    return (
+        f"`kubectl label namespace {namespace} {DOMAIN_LABEL}={domain}`, unless it has that label: without it the pods "
+        f"there are of the domain {namespace}, may not mount the store of {domain}, and publish nothing into it"
+    )
 
 
 def _of_profile(options: Options) -> Iterator[str]:
