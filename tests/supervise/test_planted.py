@@ -18,18 +18,18 @@ from tests.supervise.machine import Machine
 def test_a_link_in_place_of_our_directory_in_the_cache_root_is_not_followed(machine: Machine) -> None:
     elsewhere = machine.base / "elsewhere"
     elsewhere.mkdir()
-    (elsewhere / "ledger.json").write_text("not ours")
+    (elsewhere / "history.json").write_text("not ours")
     machine.root.mkdir()
     (machine.root / ".glowplug").symlink_to(elsewhere)
     done = machine.run()
     assert done.status == 0, done
-    assert sorted(path.name for path in elsewhere.iterdir()) == ["ledger.json"]
-    assert (elsewhere / "ledger.json").read_text() == "not ours"
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["history.json"]
+    assert (elsewhere / "history.json").read_text() == "not ours"
 
 
-def test_a_pipe_in_place_of_the_ledger_holds_nobody_up(machine: Machine) -> None:
+def test_a_pipe_in_place_of_the_history_holds_nobody_up(machine: Machine) -> None:
     (machine.root / ".glowplug").mkdir(parents=True)
-    os.mkfifo(machine.root / ".glowplug" / "ledger.json")
+    os.mkfifo(machine.root / ".glowplug" / "history.json")
     done = machine.run(timeout=60)
     assert (done.status, done.verdict) == (0, "miss"), done
     assert done.publish[0] == "published", done

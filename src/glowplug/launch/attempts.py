@@ -21,7 +21,7 @@ from glowplug.core import atomic, files
 from glowplug.core.documents import codec
 from glowplug.core.errors import BadInputError
 from glowplug.host.process import born
-from glowplug.launch import ledger
+from glowplug.launch import history
 from glowplug.tree import paths, receipts
 from glowplug.tree.workspace import own_directory
 
@@ -63,7 +63,7 @@ def left_out(cache_root: Path) -> frozenset[str]:
 
 def begun(cache_root: Path) -> None:
     """This process becomes an engine, with what is in the tree now."""
-    unproved = ledger.load(cache_root).unproved(sorted(receipts.in_tree(cache_root)))
+    unproved = history.load(cache_root).unproved(sorted(receipts.in_tree(cache_root)))
     found = _load(cache_root)
     if unproved or found != Attempts():
         _save(cache_root, dataclasses.replace(found, process=f"{os.getpid()}:{born(os.getpid())}", parts=unproved))
@@ -75,7 +75,7 @@ def succeeded(cache_root: Path) -> None:
     if found == Attempts():
         return
     with contextlib.suppress(OSError):
-        ledger.save(cache_root, ledger.load(cache_root).after_ready(found.parts))
+        history.save(cache_root, history.load(cache_root).after_ready(found.parts))
     _save(cache_root, Attempts(found.aside, bool(found.aside)))
 
 

@@ -1,4 +1,4 @@
-"""The owner of a start that has neither store nor outbox: the verdict is told, nothing is kept beyond the ledger."""
+"""The owner of a start with neither store nor outbox: the verdict is told, nothing is kept but the history of the cache root."""
 
 from __future__ import annotations
 

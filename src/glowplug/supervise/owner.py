@@ -1,4 +1,4 @@
-"""What `run` does with a start's outcome: evidence for the quarantine, the cache root's ledger, a publish, lines for people."""
+"""What `run` does with a start's outcome: evidence for the quarantine, the cache root's history, a publish, lines for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from glowplug.core import units
 from glowplug.core.clock import Deadline
 from glowplug.core.documents.start import Compile, PublishOutcome, PublishResult, RestoreOutcome
 from glowplug.core.errors import GlowplugError
-from glowplug.launch import ledger
+from glowplug.launch import history
 from glowplug.launch.telling import tell_compile
 from glowplug.launch.words import explained
 
@@ -53,7 +53,7 @@ class StoreOwner:
         """As this machine remembers, else as the entries' publisher said."""
         if self._prepared.root is None:
             return None
-        here = ledger.load(self._prepared.root).cold(entry.name for entry in own)
+        here = history.load(self._prepared.root).cold(entry.name for entry in own)
         if here is not None:
             return here
         if self._prepared.restore.outcome not in (RestoreOutcome.RESTORED, RestoreOutcome.SKIPPED):
@@ -66,7 +66,7 @@ class StoreOwner:
         if known is None:
             return
         root, key_digest = known
-        suspects = ledger.load(root).unproved(self._prepared.restore.parts)
+        suspects = history.load(root).unproved(self._prepared.restore.parts)
         self._quarantine.failed(key_digest, {*suspects, *self._in_tree(key_digest, root)})
         if suspects:
             self._say("it failed on restored artifacts: the next start here goes without them, as a test")
@@ -79,14 +79,14 @@ class StoreOwner:
         root, key_digest = known
         parts = self._prepared.restore.parts
         self._quarantine.succeeded(key_digest, {*parts, *self._in_tree(key_digest, root)})
-        book = ledger.load(root).after_ready(parts)
+        learnt = history.load(root).after_ready(parts)
         seconds = conclusion.verdict.compile_seconds
         if conclusion.verdict.compile is Compile.MISS and seconds is not None:
-            book = book.after_cold((entry.name for entry in conclusion.own), seconds)
+            learnt = learnt.after_cold((entry.name for entry in conclusion.own), seconds)
         try:
-            ledger.save(root, book)
+            history.save(root, learnt)
         except OSError as error:
-            self._say(f"the ledger of the cache root cannot be written: {error.strerror}")
+            self._say(f"the history of the cache root cannot be written: {error.strerror}")
 
     def _remembered(self) -> tuple[Path, str] | None:
         """The cache root and the key digest, where anything is remembered of this start."""

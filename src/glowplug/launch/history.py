@@ -1,8 +1,8 @@
-"""What is known of this cache root beyond its files: cold compile seconds of entries, and parts that have proved themselves.
+"""What earlier starts in this cache root have taught: cold compile seconds of entries, and parts that have proved themselves.
 
 A small file beside the caches. It tells a later start in the same root what an entry's cold compilation cost (the yardstick of
 `partial`), and which restored parts have already carried a start to ready: when a later start fails for another reason, those
-are not suspects. It is a help, never a condition: a damaged or missing ledger is an empty one.
+are not suspects. It is a help, never a condition: a damaged or missing history is an empty one.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-FILE: Final = ".glowplug/ledger.json"
+FILE: Final = ".glowplug/history.json"
 _MOST: Final = 1000
 _LARGEST: Final = 1 << 20
 
 
 @dataclass(frozen=True)
-class Ledger:
+class History:
     """`cold_seconds`: entry name → seconds its compilation took here; `proved`: digests of parts that carried a start to ready."""
 
     cold_seconds: Mapping[str, float] = field(default_factory=dict)
     proved: tuple[str, ...] = ()
 
-    def after_cold(self, entries: Iterable[str], seconds: float) -> Ledger:
-        """The ledger after these entries were compiled here in `seconds`."""
+    def after_cold(self, entries: Iterable[str], seconds: float) -> History:
+        """The history after these entries were compiled here in `seconds`."""
         known = {**self.cold_seconds, **dict.fromkeys(entries, seconds)}
-        return Ledger(dict(list(known.items())[-_MOST:]), self.proved)
+        return History(dict(list(known.items())[-_MOST:]), self.proved)
 
-    def after_ready(self, parts: Iterable[str]) -> Ledger:
-        """The ledger after a start with these parts in its tree became ready."""
+    def after_ready(self, parts: Iterable[str]) -> History:
+        """The history after a start with these parts in its tree became ready."""
         proved = dict.fromkeys((*self.proved, *parts))
-        return Ledger(self.cold_seconds, tuple(proved)[-_MOST:])
+        return History(self.cold_seconds, tuple(proved)[-_MOST:])
 
     def cold(self, entries: Iterable[str]) -> Optional[float]:
         """What compiling the slowest of these entries took here; None where none of them is known."""
@@ -53,19 +53,19 @@ class Ledger:
         return tuple(part for part in parts if part not in self.proved)
 
 
-def load(cache_root: Path) -> Ledger:
-    """The ledger of a cache root; an empty one where there is none or it is damaged."""
+def load(cache_root: Path) -> History:
+    """The history of a cache root; an empty one where there is none or it is damaged."""
     try:
         if (cache_root / paths.OWN).is_symlink():
-            return Ledger()
+            return History()
         return codec.from_json(
-            Ledger, json.loads(files.read_small(cache_root / FILE, _LARGEST, follow=False)), "ledger"
+            History, json.loads(files.read_small(cache_root / FILE, _LARGEST, follow=False)), "history"
         )
     except (OSError, ValueError, BadInputError, RecursionError):
-        return Ledger()
+        return History()
 
 
-def save(cache_root: Path, ledger: Ledger) -> None:
-    """Replace the ledger of a cache root. Raises OSError, also where glowplug's directory in it is a link to elsewhere."""
+def save(cache_root: Path, history: History) -> None:
+    """Replace the history of a cache root. Raises OSError, also where glowplug's directory in it is a link to elsewhere."""
     path = own_directory(cache_root) / FILE.rpartition("/")[2]
-    atomic.write_bytes(path, json.dumps(codec.to_json(ledger)).encode(), durable=False)
+    atomic.write_bytes(path, json.dumps(codec.to_json(history)).encode(), durable=False)
