@@ -42,8 +42,13 @@ class Heard:
     def started(self, pod: Pod, start: Start) -> None:
         self._hear("started", pod.uid, start.id)
 
-    def published(self, pod: Pod | None, domain: str, key: str, result: PublishResult) -> None:
+    def published(
+        self, pod: Pod | None, domain: str, key: str, result: PublishResult, *, again: float | None = None
+    ) -> None:
         self._hear("published", domain, key, result.outcome.value, result.reason)
+
+    def damaged(self, domain: str, key: str, part: str) -> None:
+        self._hear("damaged", domain, key, part)
 
     def refused(self, pod: Pod | None, uid: str, reason: str, detail: str) -> None:
         self._hear("refused", uid, reason, detail)

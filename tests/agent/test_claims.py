@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glowplug.agent.claims import Refusal, image_digest, judge
+from glowplug.agent.claims import MOST_STARTED, Refusal, image_digest, judge
 from glowplug.agent.settings import Publisher
 from glowplug.core.documents.fingerprint import Layout
 from glowplug.manifests.podspec import stand_in
@@ -282,13 +282,42 @@ def test_a_refusal_says_what_differs_on_one_short_line_without_secrets() -> None
 
 
 def test_a_command_that_takes_minutes_to_read_is_none_that_a_pod_can_have() -> None:
-    """The largest script that etcd keeps, of names that nobody sets: as long as reading it, not the square of that."""
-    script = "exec vllm serve m " + " ".join(f"$A{n}" for n in range(60_000))
+    """The longest script that is followed, of names that nobody sets: as long as reading it, not the square of that."""
+    script = "exec vllm serve m " + " ".join(f"$A{n}" for n in range(9_000))
     assert refusal(claim(), pod(container(("sh", "-c", script)))) == "claim:command"
     bomb = [{"name": "A0", "value": "x" * 100}] + [
         {"name": f"A{n}", "value": f"$(A{n - 1})" * 10} for n in range(1, 12)
     ]
     assert refusal(claim(), pod(container(("vllm", "serve", "$(A11)"), *bomb))) == "claim:command"
+
+
+@pytest.mark.parametrize(
+    "long",
+    [
+        container((*SERVE, "x" * MOST_STARTED)),
+        container((*SERVE, *["x"] * (MOST_STARTED // 2))),
+        container(SERVE, args=["x" * MOST_STARTED]),
+        container(SERVE, {"name": "A", "value": "x" * MOST_STARTED}),
+        container(SERVE, *({"name": f"A{number}", "value": ""} for number in range(MOST_STARTED // 4))),
+    ],
+    ids=["a long word", "many words", "arguments", "a long value", "many variables"],
+)
+def test_what_is_longer_than_any_engine_s_command_is_not_followed(long: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the container is in which it stands: all of them are read to find out which is the engine."""
+    assert refusal(claim(), pod(container())) == ""
+    monkeypatch.setattr("glowplug.manifests.podspec.engines", lambda _: pytest.fail("it was read"))
+    for containers in ([long], [container(), long]):
+        found = judge(claim(), pod(*containers), SETTINGS, CANDIDATES)
+        assert found is not None
+        assert (found.reason, str(MOST_STARTED) in found.detail) == ("claim:command", True)
+        assert len(found.detail) < 200
+
+
+def test_a_pod_that_is_not_kept_whole_is_told_so() -> None:
+    """`watching.py` keeps a name and a status of it."""
+    found = judge(claim(), replace(pod(), object={"metadata": {}, "spec": {}}), SETTINGS, CANDIDATES)
+    assert found is not None
+    assert (found.reason, "larger than what the agent keeps" in found.detail) == ("claim:command", True)
 
 
 JSON = st.recursive(

@@ -152,6 +152,9 @@ class TestWhatAPodCompiled:
         node.clock.shift += 3600
         outcomes = node.round().publishes()
         assert outcomes[-1] == "published" and "published" not in outcomes[:-1] and len(outcomes) == 3
+        assert [word[4] for word in node.heard.of("published")[:2]] == [15.0, 30.0], (
+            "and when it is tried again was said"
+        )
         assert node.archives(pod()) == [] and len(node.published().parts) == 2
 
 

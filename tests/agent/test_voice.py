@@ -35,6 +35,7 @@ from glowplug.core.documents.start import (
 )
 from glowplug.core.errors import AccessDeniedError, UnavailableError
 from glowplug.launch import reasons
+from tests.clocks import Held
 
 POD = Pod("uid-1", "team-a", "vllm-0", "vllm", "team-a", {})
 DIGEST = "0123456789abcdef" * 4
@@ -204,12 +205,37 @@ class TestAPublish:
         spoken.voice.published(POD, "team-a", DIGEST, PublishResult(PublishOutcome.UNCHANGED))
         assert (spoken.events, len(spoken.lines)) == ([], 1)
 
-    def test_that_fails_again_and_again_is_one_event(self, spoken: Spoken) -> None:
-        for _ in range(5):
-            spoken.voice.published(POD, "team-a", DIGEST, PublishResult(PublishOutcome.FAILED, "store_unavailable"))
+    @pytest.mark.parametrize(
+        ("outcome", "why", "words"),
+        [
+            (PublishOutcome.FAILED, "store_unavailable", "the store does not answer"),
+            (PublishOutcome.SKIPPED, "no_credentials", "no_credentials ("),
+        ],
+    )
+    def test_that_waits_says_that_it_is_tried_again_and_when(
+        self, spoken: Spoken, outcome: PublishOutcome, why: str, words: str
+    ) -> None:
+        """Neither a failure nor a decision; however often it is tried, one event."""
+        for seconds in (15.0, 30.0, 60.0):
+            spoken.voice.published(POD, "team-a", DIGEST, PublishResult(outcome, why), again=seconds)
         ((reason, message),) = spoken.said()
-        assert reason == "CompileCacheNotPublished" and "the store does not answer" in message
-        assert spoken.numbers()["glowplug_publishes_total domain=team-a outcome=failed reason=store_unavailable"] == 5
+        assert reason == "CompileCacheNotPublished"
+        until = "tried again by itself, next in 15.0 s, for 24 hours at most"
+        assert message.startswith(f"not published yet under the key {DIGEST[:12]}, {until}: ")
+        assert words in message
+        assert spoken.numbers()[f"glowplug_publishes_total domain=team-a outcome=waiting reason={why}"] == 3
+        assert [(line["outcome"], line["reason"], line["again_seconds"]) for line in spoken.lines] == [
+            ("waiting", why, 15.0),
+            ("waiting", why, 30.0),
+            ("waiting", why, 60.0),
+        ]
+
+    def test_that_failed_for_good_does_not_say_so(self, spoken: Spoken) -> None:
+        for _ in range(2):
+            spoken.voice.published(POD, "team-a", DIGEST, PublishResult(PublishOutcome.FAILED, "tree_changing"))
+        ((_, message),) = spoken.said()
+        assert message.startswith(f"not published under the key {DIGEST[:12]}: tree_changing")
+        assert spoken.numbers()["glowplug_publishes_total domain=team-a outcome=failed reason=tree_changing"] == 2
 
     @pytest.mark.parametrize("reason", ["observe", "read_only", "no_store", "publish_off"])
     def test_that_somebody_does_not_want_is_no_event(self, spoken: Spoken, reason: str) -> None:
@@ -273,6 +299,30 @@ def test_failures_are_counted_by_what_and_code(spoken: Spoken) -> None:
     ] == [1] * 4
 
 
+def test_the_same_fault_for_a_night_is_a_line_in_ten_minutes() -> None:
+    """Faults that differ are lines of their own, however many come; each is counted."""
+    stream, clock = io.StringIO(), Held()
+    voice = Voice(None, Settings(Path("/x"), "node-1"), stream=stream, clock=clock)
+    for second in range(0, 8 * 3600, 20):
+        clock.at = float(second)
+        voice.failed("api", UnavailableError("the Kubernetes API cannot be reached"))
+    voice.failed("api", UnavailableError("something else"))
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert len(lines) == 8 * 6 + 1
+    assert [line.get("repeated") for line in lines[:3]] == [None, 29, 29]
+    assert "repeated" not in lines[-1]
+    assert b'failures_total{code="unavailable",what="api"} 1441.0' in voice.metrics.render()
+
+
+def test_a_damaged_part_is_an_event_of_the_node_a_number_and_a_line(spoken: Spoken) -> None:
+    for _ in range(2):
+        spoken.voice.damaged("team-a", DIGEST, "ab" * 32)
+    ((reason, message),) = spoken.said()
+    assert (reason, "part abababababab of the key" in message) == ("CompileCacheDamaged", True)
+    assert spoken.numbers()["glowplug_damaged_parts_total domain=team-a"] == 2
+    assert [(line["what"], line["part"]) for line in spoken.lines] == [("damaged", "ab" * 6)] * 2
+
+
 def test_what_may_fail_is_what_does() -> None:
     """A word that is not known is "other" to whoever counts; one that nobody says is of no use."""
     sources = "\n".join(path.read_text() for path in Path(voice.__file__).parent.glob("*.py"))
@@ -319,6 +369,7 @@ def test_it_answers_to_every_word_of_telling_and_every_metric_is_moved_by_one(sp
     voice.fetched("team-a", DIGEST, 1, 1, 1.0)
     voice.removed("team-a", DIGEST, "space")
     voice.set_aside(POD, "team-a", DIGEST, "1 part, for 24 h")
+    voice.damaged("team-a", DIGEST, "ab" * 32)
     voice.prewarmed("team-a", 1, 1, 1.0)
     voice.held(1, 1, 1)
     voice.filled(1, 0, 0, 1, 1.0)

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from glowplug.agent import watching
-from glowplug.agent.settings import Settings
+from glowplug.agent import claims, watching
+from glowplug.agent.settings import Publisher, Settings
 from glowplug.agent.watching import Pods
 from glowplug.core.errors import AccessDeniedError, NotFoundError, UnavailableError
 from glowplug.kube import connect
 from glowplug.kube.contract import Change, Seen
 from lab import kube
+from tests.agent import claiming
 from tests.agent.hearing import Heard
 from tests.clocks import Held
 from tests.parts import requires
@@ -84,6 +85,25 @@ class TestWithARealServer:
             "metadata": {"name": name, "namespace": namespace},
             "spec": {"nodeName": node, "containers": [container]},
         }
+
+    def test_a_pod_as_large_as_the_server_takes_costs_nothing_and_publishes_nothing(
+        self, kube_server: kube.Server, namespace: str, node: str
+    ) -> None:
+        """A megabyte that a shell would have to be followed through: refused by its length, within the watch and behind it."""
+        api = connect.from_kubeconfig(str(kube_server.kubeconfig(kube_server.administrator)))
+        for name, size in (("whole", 90_000), ("cut", 1_000_000)):
+            large = self._pod(namespace, node, name)
+            large["spec"]["containers"][0]["command"] = ["sh", "-c", "true;" * (size // 5) + "exec vllm serve m"]
+            kube_server.admin.create(large)
+        told = settings(node_name=node, publishers=(Publisher(namespace),))
+        with api, watched(Pods(api, told, Heard())) as pods:
+            for name, words in (("whole", "have more than"), ("cut", "larger than what the agent keeps")):
+                uid = kube_server.admin.get("v1", "Pod", name, namespace).document["metadata"]["uid"]
+                kept = pods.get(uid)
+                assert kept is not None
+                refusal = claims.judge(claiming.claim(domain="two"), kept, told, claiming.CANDIDATES)
+                assert refusal is not None
+                assert (refusal.reason, words in refusal.detail) == ("claim:command", True)
 
     def test_pods_come_and_go(self, kube_server: kube.Server, namespace: str, node: str, outboxes: Path) -> None:
         api = connect.from_kubeconfig(str(kube_server.kubeconfig(kube_server.administrator)))

@@ -5,6 +5,9 @@ followed and its key is made by the same code as in the pod, with the claim's wo
 variables that a Secret, a ConfigMap or the image may set) and nobody else's. So a pod publishes for the workload that its spec
 asks for, in its own domain, for a processor that this node can have. What it puts in there nobody can judge: whoever may create
 pods of an admitted account writes what its domain runs.
+
+Following a command costs time by its length, and whoever may create pods chooses that. So one that is longer than `MOST_STARTED`
+is not followed at all, and of what is said of a claim each value is cut.
 """
 
 from __future__ import annotations
@@ -32,6 +35,13 @@ if TYPE_CHECKING:
     from glowplug.core.documents.node import OutboxPart
     from glowplug.manifests.podspec import Asked
 
+MOST_STARTED: Final = 64 << 10
+"""Characters of commands, arguments and variables of all containers of a pod. Engines' take a few thousand; so many are followed
+within about half a second, and the time grows faster than they do."""
+_TOO_LONG: Final = (
+    f"its containers' commands, arguments and variables have more than {MOST_STARTED} characters: none is followed"
+)
+_NOT_KEPT: Final = "its specification is larger than what the agent keeps of a pod, or of all pods of a node together"
 _ROOT: Final = "GLOWPLUG_CACHE_ROOT"
 _VERSION: Final = re.compile(r"\d[A-Za-z0-9.!+_-]{0,99}", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
@@ -54,11 +64,15 @@ class Refusal:
 def judge(part: OutboxPart, pod: Pod, settings: Settings, candidates: Sequence[str]) -> Refusal | None:
     """None where the pod may publish this part. `candidates` are the processors that this node's pods can have. Raises nothing.
 
-    `claim:command` is the reason for a pod whose command cannot be followed from outside: then nothing is known to compare with.
+    `claim:command` is the reason for a pod whose command cannot be followed from outside, or is too long for that: then nothing is
+    known to compare with.
     """
     refusal = _stranger(pod, settings) or _impossible(part, pod, candidates)
     if refusal is not None:
         return refusal
+    long = _too_long(pod)
+    if long:
+        return Refusal("claim:command", long)
     asked = podspec.engines(pod.object)
     if not asked:
         return Refusal("claim:command", "no container of the pod is an engine")
@@ -73,6 +87,22 @@ def image_digest(pod: Pod, container: str) -> str:
             found = _DIGEST.search(str(status.get("imageID", "")))
             return found.group() if found else ""
     return ""
+
+
+def _too_long(pod: Pod) -> str:
+    """Why what a pod starts is not followed because of its size, "" where it is."""
+    if not _at(pod.object, "spec"):
+        return _NOT_KEPT
+    return _TOO_LONG if sum(map(_length, _items(_at(pod.object, "spec", "containers")))) > MOST_STARTED else ""
+
+
+def _length(container: Mapping[str, Any]) -> int:
+    """Characters of what a container starts; a word counts one more, as each costs something."""
+    lists = [value for name in ("command", "args") if isinstance(value := container.get(name), list | tuple)]
+    words = [word for words in lists for word in words if isinstance(word, str)]
+    variables = _items(container.get("env"))
+    words += [one[name] for one in variables for name in ("name", "value") if isinstance(one.get(name), str)]
+    return sum(map(len, words)) + len(words)
 
 
 def _stranger(pod: Pod, settings: Settings) -> Refusal | None:

@@ -291,19 +291,19 @@ class Collector:
     def _settled(self, pod: Pod, digest: str, result: PublishResult, deadline: Deadline) -> bool:
         """Tell what became of a publish; False where it is to be tried again."""
         later = result.outcome in (PublishOutcome.SKIPPED, PublishOutcome.FAILED) and _word(result.reason) in _LATER
-        if not later or not deadline.passed():  # else it is out of time, not out of luck
-            self._telling.published(pod, pod.domain, digest, result)
-        now = self._clock.monotonic()
-        if later:
-            self._store = None  # opened anew: credentials may have come
-            if _word(result.reason) in _OF_THE_STORE:
-                self._store_waits.longer(now)
-            else:
-                self._waits.setdefault((pod.uid, digest), _Wait()).longer(now)
-        else:
+        if not later:
             self._store_waits = _Wait()
             self._waits.pop((pod.uid, digest), None)
-        return not later
+            self._telling.published(pod, pod.domain, digest, result)
+            return True
+        self._store = None  # opened anew: credentials may have come
+        of_the_store = _word(result.reason) in _OF_THE_STORE
+        wait = self._store_waits if of_the_store else self._waits.setdefault((pod.uid, digest), _Wait())
+        now = self._clock.monotonic()
+        wait.longer(now)
+        if not deadline.passed():  # else it is out of time, not out of luck
+            self._telling.published(pod, pod.domain, digest, result, again=wait.until - now)
+        return False
 
     def _must_wait(self, pod: Pod, digest: str) -> bool:
         wait = self._waits.get((pod.uid, digest))

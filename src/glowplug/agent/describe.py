@@ -9,16 +9,23 @@ from glowplug.agent.metrics import METRICS
 
 _LINES: Final = (
     ("start", "A pod's start has its verdict: `verdict`, `restore`, their reasons, seconds and bytes."),
-    ("publish", "What became of artifacts that a pod handed over: `outcome`, `reason`, `parts`, `bytes`."),
+    (
+        "publish",
+        "What became of artifacts that a pod handed over: `outcome`, `reason`, `parts`, `bytes`; `waiting`: for `again_seconds`.",
+    ),
     ("refused", "Something in an outbox was not believed: `reason`, `detail`."),
     ("set_aside", "This node does without parts of a key for a while: `detail`."),
     ("fetch", "Parts of a key came into the node store."),
+    ("damaged", "A `part` of a key is damaged in the store."),
     ("remove", "A key left the node store: `reason`."),
     ("prewarm", "The first fetch of a domain is done."),
     ("fill", "Shared mode's directory was filled: entries `put`, `left` and `failed`, `bytes`, `seconds`."),
     ("taint", "What became of the startup taint: `outcome`."),
     ("nvme", "Where the agent's root lies."),
-    ("failure", "Something did not work and is tried again: `of`, `code`, `error`."),
+    (
+        "failure",
+        "Something did not work and is tried again: `of`, `code`, `error`. Once in ten minutes, with how often `repeated`.",
+    ),
 )
 LINES: Final = tuple(what for what, _ in _LINES)
 """The values of `what` in log lines."""

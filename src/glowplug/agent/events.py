@@ -79,7 +79,8 @@ UNPUBLISHED: Final = Reason(
     WARNING,
     "Pod",
     "What this pod compiled is not in the store; the message has the reason.",
-    "`store_unavailable`, `access_denied`: the agent's way to the store, or its role. The agent tries again where that may help.",
+    "Where it says `tried again by itself`, the agent does that until it works or the time is over: `no_credentials` ends when "
+    "there are some; `store_unavailable` and `access_denied` are about its way to the store, or its role.",
 )
 REFUSED: Final = Reason(
     "OutboxRefused",
@@ -99,6 +100,13 @@ SET_ASIDE: Final = Reason(
 )
 PREWARMED: Final = Reason(
     "CompileCachePrewarmed", NORMAL, "Node", "The first fetch is done: pods of the domain wait for nothing more."
+)
+DAMAGED: Final = Reason(
+    "CompileCacheDamaged",
+    WARNING,
+    "Node",
+    "A part in the store is not what its digest says; this node does without it.",
+    "Nothing where pods of the node publish: the next one that compiles it mends it. `glowplug cache verify` finds all of them.",
 )
 NOT_NVME: Final = Reason(
     "InstanceStoreMissing",
@@ -135,6 +143,7 @@ REASONS: Final = (
     REFUSED,
     SET_ASIDE,
     PREWARMED,
+    DAMAGED,
     NOT_NVME,
     TAINT_REMOVED,
     TAINT_FAILED,

@@ -95,13 +95,16 @@ COMPILE_SECONDS: Final = Metric(
     "",
     _START,
 )
+WAITS: Final = "waiting"
+"""The outcome of a publish that is tried again; the others are those of start documents."""
 PUBLISHES: Final = Metric(
     "glowplug_publishes_total",
     Kind.COUNTER,
     "What became of artifacts that pods handed over.",
     ("domain", "outcome", "reason"),
-    "`failed`: the agent tries again while the outbox holds them; `store_unavailable` and `access_denied` are about the store or "
-    "the agent's role. `skipped`: a decision, which the reason names.",
+    "`waiting`: not now, and the agent tries again by itself, more and more rarely, while the outbox holds them: `no_credentials` "
+    "until there are some, `store_unavailable` and `access_denied` until the store or the agent's role is mended. `failed` and "
+    "`skipped` are for good: a fault of what was handed over, and a decision; the reason names it.",
 )
 PUBLISHED_BYTES: Final = Metric(
     "glowplug_published_bytes_total", Kind.COUNTER, "Packed bytes that were new in the store.", ("domain",)
@@ -204,6 +207,14 @@ TAINTS: Final = Metric(
 TAINT_SECONDS: Final = Metric(
     "glowplug_startup_taint_seconds", Kind.GAUGE, "Seconds from the node's creation to the taint's removal."
 )
+DAMAGED: Final = Metric(
+    "glowplug_damaged_parts_total",
+    Kind.COUNTER,
+    "Parts that are damaged in the store: read twice, and not what their digest says.",
+    ("domain",),
+    "They are left out, and looked at again within hours, or when the store has other bytes. The next pod that compiles what is in "
+    "them mends it, where it may publish; `glowplug cache verify` finds all of them.",
+)
 FAILURES: Final = Metric(
     "glowplug_failures_total",
     Kind.COUNTER,
@@ -250,6 +261,7 @@ METRICS: Final = (
     NVME,
     TAINTS,
     TAINT_SECONDS,
+    DAMAGED,
     FAILURES,
     EVENTS,
     BUILD,

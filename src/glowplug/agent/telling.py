@@ -20,8 +20,15 @@ class Telling(Protocol):
         """A pod's start has a verdict. May be called again for the same start: it is told once."""
         ...
 
-    def published(self, pod: Pod | None, domain: str, key: str, result: PublishResult) -> None:
-        """What a pod compiled was published, or why not; `result.reason` is a word."""
+    def published(
+        self, pod: Pod | None, domain: str, key: str, result: PublishResult, *, again: float | None = None
+    ) -> None:
+        """What a pod compiled was published, or why not; `result.reason` is a word. `again`: not now, and it is tried again by
+        itself after so many seconds; None: that is all there is to it."""
+        ...
+
+    def damaged(self, domain: str, key: str, part: str) -> None:
+        """The store's object of a part (its digest) is damaged: read once more, it was not what its digest says either."""
         ...
 
     def refused(self, pod: Pod | None, uid: str, reason: str, detail: str) -> None:

@@ -12,10 +12,11 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 import glowplug
-from glowplug.agent import bounding, events, metrics
+from glowplug.agent import bounding, events, metrics, outboxes
 from glowplug.agent.decisions import Decisions
 from glowplug.agent.metrics import Metrics
 from glowplug.agent.posting import Posting
+from glowplug.agent.repeating import Repeating
 from glowplug.core import units
 from glowplug.core.clock import SYSTEM
 from glowplug.core.documents.start import Compile, PublishOutcome, RestoreOutcome
@@ -62,6 +63,7 @@ class Voice:
         self._clock = clock
         self._log = Decisions(settings.node_name, stream or sys.stderr, clock)
         self._told: OrderedDict[Hashable, None] = OrderedDict()
+        self._repeating = Repeating(clock)
         self._lock = threading.Lock()
         self._posting = Posting(api, self._counted, self._event_failed, clock) if api is not None else None
         self.metrics.set(metrics.BUILD, 1, version=glowplug.__version__)
@@ -102,11 +104,14 @@ class Voice:
         )
         self._about_pod(pod, _REASONS[verdict.compile], _sentence(start), start.id)
 
-    def published(self, pod: Pod | None, domain: str, key: str, result: PublishResult) -> None:
+    def published(
+        self, pod: Pod | None, domain: str, key: str, result: PublishResult, *, again: float | None = None
+    ) -> None:
         """What a pod compiled was published, or why not."""
         where = self._domain(domain)
         outcome, reason = result.outcome, result.reason
-        self.metrics.add(metrics.PUBLISHES, domain=where, outcome=outcome.value, reason=bounding.word(reason))
+        said = outcome.value if again is None else metrics.WAITS
+        self.metrics.add(metrics.PUBLISHES, domain=where, outcome=said, reason=bounding.word(reason))
         if outcome is PublishOutcome.PUBLISHED:
             self.metrics.add(metrics.PUBLISHED_BYTES, result.bytes, domain=where)
             self.metrics.observe(metrics.PUBLISH_SECONDS, result.seconds, domain=where)
@@ -115,8 +120,9 @@ class Voice:
             pod=pod,
             domain=domain,
             key=key[:_DIGITS],
-            outcome=outcome.value,
+            outcome=said,
             reason=reason,
+            again_seconds=again,
             parts=[part[:_DIGITS] for part in result.parts],
             bytes=result.bytes or None,
             seconds=result.seconds,
@@ -126,6 +132,9 @@ class Voice:
         if outcome is PublishOutcome.PUBLISHED:
             text = f"{_parts(len(result.parts))}, {units.format_size(result.bytes)}, under the key {key[:_DIGITS]}"
             self._about_pod(pod, events.PUBLISHED, f"published {text}", key + "".join(result.parts))
+        elif again is not None:
+            text = f"not published yet under the key {key[:_DIGITS]}, {_later(again)}: {explained(reason)}"
+            self._about_pod(pod, events.UNPUBLISHED, text, f"{key} {bounding.word(reason)}")
         elif outcome is not PublishOutcome.UNCHANGED and reason not in _MEANT:
             text = f"not published under the key {key[:_DIGITS]}: {explained(reason)}"
             self._about_pod(pod, events.UNPUBLISHED, text, f"{key} {bounding.word(reason)}")
@@ -143,6 +152,16 @@ class Voice:
         self.metrics.add(metrics.SET_ASIDE, domain=self._domain(domain))
         self._log.write("set_aside", pod=pod, domain=domain, key=key[:_DIGITS], detail=detail)
         self._about_pod(pod, events.SET_ASIDE, f"under the key {key[:_DIGITS]}: {detail}", f"{key} {detail}")
+
+    def damaged(self, domain: str, key: str, part: str) -> None:
+        """A part of a key is damaged in the store itself."""
+        self.metrics.add(metrics.DAMAGED, domain=self._domain(domain))
+        self._log.write("damaged", domain=domain, key=key[:_DIGITS], part=part[:_DIGITS])
+        text = (
+            f"part {part[:_DIGITS]} of the key {key[:_DIGITS]} in the domain {domain} is not what its digest says: it is left out "
+            "here, and what the next pod compiles takes its place"
+        )
+        self._about_node(events.DAMAGED, text, f"{domain} {part}")
 
     def waiting(self, size: int, archives: int) -> None:
         """What lies in outboxes and is not published yet."""
@@ -212,7 +231,9 @@ class Voice:
         code = error.code if isinstance(error, GlowplugError) else "disk" if isinstance(error, OSError) else "internal"
         self.metrics.add(metrics.FAILURES, what=bounding.among(what, _WHAT), code=bounding.word(code.replace("-", "_")))
         text = str(error) if isinstance(error, GlowplugError) else f"{type(error).__name__}: {error}"
-        self._log.write("failure", of=what, code=code, error=text)
+        repeated = self._repeating.again(what, code, text)
+        if repeated is not None:
+            self._log.write("failure", of=what, code=code, error=text, repeated=repeated or None)
 
     # --- beneath ----------------------------------------------------------------------------------------------------
 
@@ -293,6 +314,11 @@ def _sentence(start: Start) -> str:
 
 def _seconds(number: float) -> str:
     return units.format_seconds(bounding.seconds(number) or 0.0)
+
+
+def _later(seconds: float) -> str:
+    hours = outboxes.BOUNDS.age_seconds / 3600
+    return f"tried again by itself, next in {_seconds(seconds)}, for {hours:.0f} hours at most"
 
 
 def _parts(count: int) -> str:
