@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from glowplug.agent import quarantine
 from glowplug.agent.collecting import Collector
+from glowplug.agent.damage import Damage
 from glowplug.agent.outboxes import Bounds
 from glowplug.agent.pods import Pod
 from glowplug.agent.settings import Publisher, Settings
@@ -123,6 +124,7 @@ class Node:
         url: str = "",
         environ: Mapping[str, str] | None = None,
         bounds: Bounds | None = None,
+        damage: Damage | None = None,
     ) -> None:
         self.root = folder / "glowplug"
         write.prepare(self.root, DOMAIN)
@@ -136,6 +138,7 @@ class Node:
         self.pods.synced.set()
         self.candidates: Sequence[str] = claiming.CANDIDATES
         self.bounds = bounds or Bounds()
+        self.damage = damage
         self.opened = 0
         for one in pods:
             self.run(one)
@@ -160,6 +163,7 @@ class Node:
             self.keys,
             clock=self.clock,
             bounds=self.bounds,
+            damage=self.damage,
         )
         return self.collector
 

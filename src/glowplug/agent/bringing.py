@@ -2,7 +2,8 @@
 
 Remembers by the store's token of each manifest what became of it, so that a key which has not changed is not asked for again.
 What goes wrong is either the store's trouble (it does not answer: all is tried again soon) or one key's own: a blob that is
-missing, refused or damaged. That key waits, longer each time, and no pod waits for it: without it a start is a miss.
+missing, refused or damaged. That key waits, longer each time, and no pod waits for it: without it a start is a miss. A blob that is
+damaged in the store is told, and waits by itself (`damage.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from glowplug.agent import housekeeping, quarantine, ranking
+from glowplug.agent.damage import Damage, StillDamagedError
 from glowplug.agent.ranking import Size
+from glowplug.agent.reading import Places, Reading
 from glowplug.cache import format as manifests
 from glowplug.cache import layout
 from glowplug.cache.node import fetch
@@ -99,7 +102,10 @@ class Bringing:
         *,
         verify: Callable[[Manifest], None] | None,
         clock: Clock,
+        damage: Damage | None = None,
     ) -> None:
+        self._damage = damage or Damage(clock)
+        self._places = Places()
         self._root = settings.root
         self._telling = telling
         self._verify = verify
@@ -274,7 +280,10 @@ class Bringing:
         try:
             deadline = Deadline.after(FETCH_SECONDS, self._clock)
             tried.skip = quarantine.left_out(self._root)
-            done = fetch(store, path, domain, self._root, deadline=deadline, verify=self._verify, skip=tried.skip)
+            resting = self._resting(store, about, path, deadline)
+            skip = tried.skip | resting
+            with self._reading(store, domain) as reading:
+                done = fetch(reading, path, domain, self._root, deadline=deadline, verify=self._verify, skip=skip)
         except NotFoundError:
             return True  # removed since it was listed: the next listing shows it
         except (GlowplugError, OSError) as error:
@@ -284,8 +293,73 @@ class Bringing:
         tried.at = self._clock.monotonic()
         if done.parts:
             self._telling.fetched(domain, digest, done.bytes, len(done.parts), SYSTEM.monotonic() - began)
-        tried.whole = not done.faults
-        return self._judged(tried, done.faults)
+        tried.whole = not done.faults and not resting
+        for sha256 in done.parts:
+            self._damage.whole((domain, sha256))
+        faults = list(done.faults)
+        if any(isinstance(fault, IntegrityError) for fault in faults) and self._is_damaged(
+            store, about, path, deadline
+        ):
+            for fault in faults:  # it is known which, and each has its own time
+                if isinstance(fault, IntegrityError) and not isinstance(fault, StillDamagedError):
+                    self.failed("fetch", fault)
+            faults = [fault for fault in faults if not isinstance(fault, IntegrityError)]
+        return self._judged(tried, faults)
+
+    def _resting(self, store: Store, about: About, path: str, deadline: Deadline) -> frozenset[str]:
+        """Damaged parts of entries that the node lacks: nothing of these is fetched, not even what is whole of them.
+
+        Of an entry that is here with other support the damaged part alone is left out, by `Reading`. Raises the store's errors.
+        """
+        domain, digest = about
+        if not self._damage.is_any(domain):
+            return frozenset()
+        place = nodes.key(nodes.store(self._root, domain), digest)
+        data = store.get(path, deadline, max_bytes=manifests.MANIFEST_BYTES).data
+        manifest = manifests.decode(data, path=path)
+        lacking = [entry for entry in manifest.entries() if not (place / entry.sha256).exists()]
+        parts = {part.sha256 for entry in lacking for part in (entry, manifest.support(entry)) if part is not None}
+        resting = set()
+        for sha256 in parts:
+            if self._damage.is_known((domain, sha256)):
+                meta = store.head(layout.blob_path(domain, sha256), deadline)
+                if meta is not None and self._damage.rests((domain, sha256), meta.version):
+                    resting.add(sha256)
+        return frozenset(resting)
+
+    def _reading(self, store: Store, domain: str) -> Reading:
+        return Reading(store, domain, self._places, self._damage)
+
+    def _is_damaged(self, store: Store, about: About, path: str, deadline: Deadline) -> bool:
+        """Read what did not come once more; whether parts of this key are damaged in the store. Those that are new are told."""
+        domain, digest = about
+        place = nodes.key(nodes.store(self._root, domain), digest)
+        known = False
+        try:
+            data = store.get(path, deadline, max_bytes=manifests.MANIFEST_BYTES).data
+            for part in manifests.decode(data, path=path).parts:
+                if not (place / part.sha256).exists():
+                    known |= self._is_damage(store, about, part.sha256, deadline)
+        except (GlowplugError, OSError) as error:
+            if not isinstance(error, NotFoundError):
+                self.failed("fetch", error)
+        return known
+
+    def _is_damage(self, store: Store, about: About, sha256: str, deadline: Deadline) -> bool:
+        """Whether the store's object of one part is damaged. Raises the store's errors."""
+        domain, digest = about
+        path, blob = layout.blob_path(domain, sha256), (domain, sha256)
+        meta = store.head(path, deadline)
+        if meta is None:
+            return False  # missing is another fault
+        with self._reading(store, domain) as reading:
+            try:
+                new = self._damage.judge(blob, meta.version, reading.stream(path, deadline))
+            except StillDamagedError:
+                return True
+        if new:
+            self._telling.damaged(domain, digest, sha256)
+        return new is not None
 
     def _judged(self, tried: _Tried, faults: Sequence[GlowplugError | OSError]) -> bool:
         """What follows from a fetch; False where one of the faults is the store's."""

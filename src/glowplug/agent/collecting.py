@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from glowplug.agent import arrivals, claims, offering, quarantine
 from glowplug.agent.arrivals import Archive
+from glowplug.agent.damage import Damage
 from glowplug.agent.offering import Offering, RefusedError
 from glowplug.agent.outboxes import BOUNDS, CAPS, Outboxes, stamp
 from glowplug.agent.reporting import Reporting
@@ -136,7 +137,9 @@ class Collector:
         clock: Clock = SYSTEM,
         bounds: Bounds = BOUNDS,
         caps: Caps = CAPS,
+        damage: Damage | None = None,
     ) -> None:
+        self._damage = damage or Damage(clock)
         self._settings = settings
         self._root = settings.root
         self._pods = pods
@@ -286,7 +289,7 @@ class Collector:
         except (GlowplugError, OSError) as error:
             return PublishResult(PublishOutcome.FAILED, reason_of(error))
         by = f"agent {self._settings.node_name} {arrival.start_id}"
-        return Offering(store, self._root, by, self._clock).publish(inbox, uid, arrival, guards, deadline)
+        return Offering(store, self._root, by, self._clock, self._damage).publish(inbox, uid, arrival, guards, deadline)
 
     def _settled(self, pod: Pod, digest: str, result: PublishResult, deadline: Deadline) -> bool:
         """Tell what became of a publish; False where it is to be tried again."""

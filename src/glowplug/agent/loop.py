@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from glowplug.agent import asking, candidates, shared
 from glowplug.agent.bringing import FETCH_SECONDS, LIST_SECONDS
 from glowplug.agent.collecting import Collector
+from glowplug.agent.damage import Damage
 from glowplug.agent.health import Health, Pulse
 from glowplug.agent.prewarm import Prewarm, Source
 from glowplug.agent.program import program
@@ -70,6 +71,7 @@ class Agent:
         self.voice.nvme(backed=outside.root.nvme_backed, where=outside.root.why)
         self._store = _kept(outside.open_store)
         gpus = _Gpus(outside.api, settings.node_name)
+        damage = Damage(clock)
         self.prewarm = Prewarm(
             settings,
             self.voice,
@@ -82,9 +84,12 @@ class Agent:
             verify=outside.verify,
             clock=clock,
             draw=random.random,
+            damage=damage,
         )
         self.pods = Pods(outside.api, settings, self.voice, arrived=self.prewarm.looking.arrived)
-        self.collector = Collector(settings, self.pods, outside.open_store, gpus, self.voice, self.prewarm.wanting)
+        self.collector = Collector(
+            settings, self.pods, outside.open_store, gpus, self.voice, self.prewarm.wanting, damage=damage
+        )
         self._clock = clock
         self._pulses: dict[str, Pulse] = {}
         self._threads: list[_Worker] = []

@@ -10,9 +10,10 @@ no byte. Two cold compiles never give the same files, so there is nothing in the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from glowplug.agent.damage import Damage
 from glowplug.cache import commit, layout, uses
 from glowplug.cache import publish as publishing
 from glowplug.cache.bundle import Cleaning, NewPart
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from glowplug.agent.arrivals import Arrival
-    from glowplug.cache.format import Manifest, Part
+    from glowplug.cache.format import Part
     from glowplug.core.clock import Clock, Deadline
     from glowplug.core.documents.node import OutboxPart
     from glowplug.engines.adapter import Adapter
@@ -66,6 +67,7 @@ class Offering:
     root: Path
     created_by: str
     clock: Clock = SYSTEM
+    damage: Damage = field(default_factory=Damage)
 
     def publish(
         self, inbox: Inbox, pod_uid: str, arrival: Arrival, guards: Mapping[str, str], deadline: Deadline
@@ -79,11 +81,14 @@ class Offering:
         if adapter is None:
             raise RefusedError("engine_not_supported", f"no adapter for the engine {arrival.key.engine!r}")
         try:
-            if self._has(arrival, guards, deadline.at_most(_ASKING_SECONDS)):
+            soon = deadline.at_most(_ASKING_SECONDS)
+            known = self._known(arrival, guards, soon)
+            doubt = any(self.damage.is_known((arrival.key.domain, part.sha256)) for part in known)
+            if known and not doubt and self._suffice(known, arrival, soon):
                 uses.touch(self.store, arrival.key, deadline, self.clock)
                 return PublishResult(PublishOutcome.UNCHANGED, seconds=self.clock.monotonic() - began)
             with workspace(self.root) as work:
-                return self._unpacked(inbox, pod_uid, arrival, guards, adapter, work, deadline)
+                return self._unpacked(inbox, pod_uid, arrival, guards, adapter, work, deadline, doubt=doubt)
         except (RefusedError, _GoneError):
             raise
         except NewerManifestError:
@@ -94,19 +99,23 @@ class Offering:
             result = PublishResult(PublishOutcome.FAILED, reason_of(error))
         return result
 
-    def _has(self, arrival: Arrival, guards: Mapping[str, str], deadline: Deadline) -> bool:
-        """Whether the store has the entry, whole, and the arrival can add nothing to it."""
+    def _known(self, arrival: Arrival, guards: Mapping[str, str], deadline: Deadline) -> tuple[Part, ...]:
+        """What the store's manifest has of the entry, with its support behind it; () where it has none, or is blocked."""
         manifest = commit.read(self.store, layout.manifest_path(arrival.key), deadline).manifest
         known = manifest.entry(arrival.entry, guards) if manifest is not None else None
         if manifest is None or known is None or manifest.blocked is not None:
-            return False
+            return ()
         support = manifest.support(known)
-        if not arrival.whole and (support is None or support.revision < LAST_REVISION):
-            return False
-        return all(self._is_there(manifest, part, deadline) for part in (known, support) if part is not None)
+        return (known,) if support is None else (known, support)
 
-    def _is_there(self, manifest: Manifest, part: Part, deadline: Deadline) -> bool:
-        found = self.store.head(layout.blob_path(manifest.key.domain, part.sha256), deadline)
+    def _suffice(self, known: tuple[Part, ...], arrival: Arrival, deadline: Deadline) -> bool:
+        """Whether all of it is there, and the arrival can add nothing to it."""
+        if not arrival.whole and (len(known) == 1 or known[-1].revision < LAST_REVISION):
+            return False
+        return all(self._is_there(arrival.key.domain, part, deadline) for part in known)
+
+    def _is_there(self, domain: str, part: Part, deadline: Deadline) -> bool:
+        found = self.store.head(layout.blob_path(domain, part.sha256), deadline)
         return found is not None and found.size == part.size
 
     def _unpacked(
@@ -118,6 +127,8 @@ class Offering:
         adapter: Adapter,
         work: Path,
         deadline: Deadline,
+        *,
+        doubt: bool,
     ) -> PublishResult:
         room.check(work, 2 * arrival.size, min(LIMITS.files, arrival.size // 1024))
         parts = _unpack(inbox, pod_uid, arrival, work, deadline)
@@ -139,6 +150,7 @@ class Offering:
             cleaning=Cleaning(adapter.redact),
             scratch=self.root,
             limits=LIMITS,
+            doubt=doubt,
         )
 
 

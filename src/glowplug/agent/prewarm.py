@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from glowplug.agent.bringing import Sizes
+    from glowplug.agent.damage import Damage
     from glowplug.agent.ranking import Wish
     from glowplug.agent.settings import Settings
     from glowplug.agent.telling import Telling
@@ -83,8 +84,9 @@ class Prewarm:
         verify: Callable[[Manifest], None] | None = None,
         clock: Clock = SYSTEM,
         draw: Callable[[], float] = lambda: 0.5,
+        damage: Damage | None = None,
     ) -> None:
-        """`clock` is one that stops with the agent; `draw` gives numbers in [0, 1) for the jitter."""
+        """`clock` is one that stops with the agent; `draw` gives numbers in [0, 1) for the jitter; others know `damage`, too."""
         self._settings = settings
         self._telling = telling
         self._source = source
@@ -94,7 +96,7 @@ class Prewarm:
         self._begun = threading.Event()
         self._over = threading.Event()
         self._saying = Saying(settings)
-        self._bringing = Bringing(settings, telling, verify=verify, clock=clock)
+        self._bringing = Bringing(settings, telling, verify=verify, clock=clock, damage=damage)
         self._keeping = Keeping(settings, telling, self._bringing, self._saying, clock)
         self.wanting = Wanting(settings, source.store, self._bringing, self._keeping, self._begun, clock)
         self.looking = Looking(
