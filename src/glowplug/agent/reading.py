@@ -1,8 +1,8 @@
 """The store as one fetch of an agent reads it: only so many blobs of all fetches at once, and none that is known to be damaged.
 
-A blob that is read takes some fifty megabytes, whatever its size: ranges are asked for ahead (`store/objects.py`). Four threads
-fetch keys, with four blobs each; the container's limit is a gigabyte. So the streams of all of them share `STREAMS` places, and who
-wants another waits for one that ends.
+A blob that is read takes about a hundred megabytes, whatever its size: ranges are asked for ahead (`store/objects.py`). Four threads
+fetch keys, with four blobs each, and the container's limit is a gigabyte. So the streams of all of them share `STREAMS` places, and
+who wants another waits for one that ends.
 
 A reader that finds damage gives its stream up without closing it, since the error that it raised holds it; it is closed when its
 thread reads the next one, or the fetch is over.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from glowplug.core.clock import Deadline
     from glowplug.store.contract import Store
 
-STREAMS: Final = 6
+STREAMS: Final = 4
 """Blobs that an agent reads at the same time."""
 _LOOK_SECONDS: Final = 0.5
 
