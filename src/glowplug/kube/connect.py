@@ -41,7 +41,7 @@ def in_cluster(
     environ: Mapping[str, str] = os.environ,
     most_bytes: int = MOST_ANSWER,
 ) -> Client:
-    """As the pod's service account, whose token is read again as kubelet renews it.
+    """As the pod's service account, whose token and authority are read again as kubelet renews them.
 
     Raises UsageError (outside of a pod; `missing-extra`), AccessDeniedError (`no-credentials`: no token is mounted).
     """
@@ -126,20 +126,26 @@ def _client(
     import httpx2
 
     from glowplug.kube.link import Link
+    from glowplug.kube.pool import Pool
 
     _check_address(cluster.server)
-    try:
-        http = httpx2.Client(
+    credentials = _credentials(cluster, user, environ)
+
+    def made() -> httpx2.Client:
+        return httpx2.Client(
             base_url=cluster.server,
             verify=_trust(cluster, user),
-            auth=_credentials(cluster, user, environ),
+            auth=credentials,
             headers={"User-Agent": f"glowplug/{glowplug.__version__}", **_impersonated(user)},
             proxy=cluster.proxy or None,
             trust_env=True,
         )
+
+    try:
+        pool = Pool(made, _files_of(cluster, user))
     except (httpx2.InvalidURL, ValueError, ImportError) as error:
         raise BadInputError(f"the address of the cluster or of a proxy on the way: {answers.line(error)}") from error
-    link = Link(http, seconds=seconds, server_name=cluster.server_name, most_bytes=most_bytes)
+    link = Link(pool, seconds=seconds, server_name=cluster.server_name, most_bytes=most_bytes)
     return Client(link, default_namespace=namespace)
 
 
@@ -178,6 +184,13 @@ def _trust(cluster: Cluster, user: User) -> ssl.SSLContext:
     if cluster.insecure:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
+
+
+def _files_of(cluster: Cluster, user: User) -> list[str]:
+    """Files that `_trust` reads. A token's file is read again by itself (`credentials.py`)."""
+    authority = "" if cluster.authority else cluster.authority_file
+    named = ("" if user.certificate else user.certificate_file, "" if user.key else user.key_file)
+    return [path for path in (authority, *named) if path]
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from glowplug.kube.contract import Object
+    from glowplug.kube.pool import Pool
     from glowplug.kube.questions import Question
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class Link:
 
     def __init__(
         self,
-        http: httpx2.Client,
+        pool: Pool,
         *,
         seconds: float = 30.0,
         server_name: str = "",
@@ -56,16 +57,16 @@ class Link:
     ) -> None:
         """`server_name`: the name in the server's certificate, where it is not that of its address. `most_bytes`: of one answer."""
         self._most = most_bytes
-        self._http = http
+        self._pool = pool
         self._seconds = seconds
         self._extensions = {"sni_hostname": server_name} if server_name else {}
         self._clock = clock
         # Who forgets to close leaves no sockets behind.
-        weakref.finalize(self, http.close).atexit = False
+        weakref.finalize(self, pool.close).atexit = False
 
     def close(self) -> None:
         """Close all connections."""
-        self._http.close()
+        self._pool.close()
 
     def ask(self, question: Question) -> dict[str, Any]:
         """The JSON object that answers. Raises as `kube/contract.py` says, and answers.ExpiredError, answers.TooLargeError."""
@@ -143,24 +144,35 @@ class Link:
 
     @contextlib.contextmanager
     def _answer(self, question: Question, timeout: httpx2.Timeout) -> Iterator[httpx2.Response]:
-        with _translated(question.asked):
-            request = self._http.build_request(
-                question.method,
-                question.path,
-                params=dict(question.query),
-                content=None if question.body is None else json.dumps(question.body).encode(),
-                headers={"Accept": JSON, **({} if question.body is None else {"Content-Type": question.content_type})},
-                timeout=timeout,
-                extensions=dict(self._extensions),
-            )
-            response = self._http.send(request, stream=True)
-            try:
-                if not 200 <= response.status_code < 300:
-                    said = _bytes(response, _MOST_REFUSAL, Deadline.after(self._seconds, self._clock))
-                    raise answers.refusal(response.status_code, said, response.headers, question.asked)
-                yield response
-            finally:
-                response.close()
+        with _translated(question.asked), contextlib.ExitStack() as stack:
+            response = self._sent(question, timeout, stack)
+            stack.callback(response.close)
+            if not 200 <= response.status_code < 300:
+                said = _bytes(response, _MOST_REFUSAL, Deadline.after(self._seconds, self._clock))
+                raise answers.refusal(response.status_code, said, response.headers, question.asked)
+            yield response
+
+    def _sent(self, question: Question, timeout: httpx2.Timeout, stack: contextlib.ExitStack) -> httpx2.Response:
+        """The answer's beginning. Where its certificate is not believed, whom to believe is read again, and it is asked again."""
+        try:
+            return self._send(question, timeout, stack)
+        except httpx2.ConnectError as error:
+            if not _is_untrusted(error) or not self._pool.renew():
+                raise
+        return self._send(question, timeout, stack)
+
+    def _send(self, question: Question, timeout: httpx2.Timeout, stack: contextlib.ExitStack) -> httpx2.Response:
+        http = stack.enter_context(self._pool.client())
+        request = http.build_request(
+            question.method,
+            question.path,
+            params=dict(question.query),
+            content=None if question.body is None else json.dumps(question.body).encode(),
+            headers={"Accept": JSON, **({} if question.body is None else {"Content-Type": question.content_type})},
+            timeout=timeout,
+            extensions=dict(self._extensions),
+        )
+        return http.send(request, stream=True)
 
 
 class Stream:
@@ -222,15 +234,21 @@ def _translated(asked: str) -> Iterator[None]:
 
 def _unreachable(error: httpx2.ConnectError, asked: str) -> GlowplugError:
     words = answers.line(error)
+    if _is_untrusted(error):
+        return AccessDeniedError(
+            f"the Kubernetes API's certificate is not trusted ({asked}): {words}",
+            hint="the kubeconfig names another cluster's authority, or something on the way reads along",
+        )
+    return _UnheardError(f"the Kubernetes API cannot be reached ({asked}): {words}")
+
+
+def _is_untrusted(error: BaseException) -> bool:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return AccessDeniedError(
-                f"the Kubernetes API's certificate is not trusted ({asked}): {words}",
-                hint="the kubeconfig names another cluster's authority, or something on the way reads along",
-            )
+            return True
         cause = cause.__cause__ or cause.__context__
-    return _UnheardError(f"the Kubernetes API cannot be reached ({asked}): {words}")
+    return False
 
 
 def _bytes(response: httpx2.Response, most: int, deadline: Deadline) -> bytes:
