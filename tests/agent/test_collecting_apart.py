@@ -49,20 +49,30 @@ def test_what_a_killed_one_had_unpacked_goes_also_where_nothing_is_unpacked_agai
     assert node.scratch() == []
 
 
+def rights(*capabilities: str) -> list[str]:
+    """A process that has these and no others."""
+    return ["setpriv", "--bounding-set", ",".join(["-all", *capabilities]), "--inh-caps", "-all"]
+
+
 @requires("root")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv (util-linux) is not here")
-def test_the_right_to_read_and_remove_files_of_other_users_is_all_that_it_needs(node: Node) -> None:
-    """kubelet makes the outbox as root, the pod writes as whoever its image is; `capabilities: add: [DAC_OVERRIDE]`."""
+def test_the_rights_that_are_rendered_are_all_that_it_needs(node: Node) -> None:
+    """kubelet makes the outbox as root, the pod writes as whoever its image is; `capabilities: add: [DAC_OVERRIDE, FOWNER]`."""
     box = node.box(pod())
     box.chmod(0o1777)
-    (box / "private").mkdir(0o700)
-    (box / "private" / "x").write_text("x")
-    for path in (*box.iterdir(), box / "private" / "x"):
+    private, sticky = box / "private", box / "sticky"
+    for folder, mode in ((private, 0o700), (sticky, 0o1777), (sticky / "nested", 0o1777)):
+        folder.mkdir()
+        (folder / "x").write_text("x")
+        os.chown(folder / "x", 1234, 1234)
+        os.chown(folder, 1234, 1234)
+        folder.chmod(mode)
+    for path in box.iterdir():
         if path.is_file():
             path.chmod(0o600)
         os.chown(path, 1234, 1234)
-    rights = ["setpriv", "--bounding-set", "-all,+dac_override", "--inh-caps", "-all"]
-    done = subprocess.run([*rights, *COMMAND, str(node.folder), "never"], capture_output=True, text=True)
+    command = [*rights("+dac_override", "+fowner"), *COMMAND, str(node.folder), "never"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == [["published"], []]
     assert not box.exists()
@@ -70,7 +80,7 @@ def test_the_right_to_read_and_remove_files_of_other_users_is_all_that_it_needs(
 
 @requires("root")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv (util-linux) is not here")
-def test_what_that_right_cannot_remove_is_told_and_stops_nobody(node: Node) -> None:
+def test_without_one_of_them_what_stays_is_told_and_stops_nobody(node: Node) -> None:
     """Of a directory with the sticky bit only its owner removes, or CAP_FOWNER. It is not tried again at once."""
     box = node.box(pod())
     sticky = box / "sticky"
@@ -79,8 +89,8 @@ def test_what_that_right_cannot_remove_is_told_and_stops_nobody(node: Node) -> N
     for path in (sticky, sticky / "x"):
         os.chown(path, 1234, 1234)
     sticky.chmod(0o1777)
-    rights = ["setpriv", "--bounding-set", "-all,+dac_override", "--inh-caps", "-all"]
-    done = subprocess.run([*rights, *COMMAND, str(node.folder), "never"], capture_output=True, text=True, check=True)
+    command = [*rights("+dac_override"), *COMMAND, str(node.folder), "never"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [["published"], []]
     left = [str(path.relative_to(box)) for path in box.rglob("*")]
     assert len(left) == 2

@@ -81,7 +81,7 @@ def test_no_privileges(mode: Mode) -> None:
         spec = one["spec"]["template"]["spec"]
         assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
         context = spec["containers"][0]["securityContext"]
-        added = {"add": ["DAC_OVERRIDE"]} if one["kind"] == "DaemonSet" else {}  # outboxes belong to any user
+        added = {"add": ["DAC_OVERRIDE", "FOWNER"]} if one["kind"] == "DaemonSet" else {}  # outboxes belong to any user
         assert context["capabilities"] == {"drop": ["ALL"], **added}
         assert (context["allowPrivilegeEscalation"], context["readOnlyRootFilesystem"]) == (False, True)
         assert context["seccompProfile"] == {"type": "RuntimeDefault"}

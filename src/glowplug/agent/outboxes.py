@@ -33,7 +33,7 @@ _NAMES: Final = 5000
 """Names made up by pods that are remembered at most."""
 _REMOVING_SECONDS: Final = 60.0
 _STUCK_SECONDS: Final = 1800.0
-"""A directory with the sticky bit, of another user, is one that nobody without further capabilities can empty."""
+"""A directory with the sticky bit, of another user, is one that nobody without CAP_FOWNER can empty."""
 
 
 @dataclass(frozen=True)

@@ -168,8 +168,8 @@ def _agent_container(options: Options) -> dict[str, Any]:
             "capabilities": {
                 "drop": ["ALL"],
                 "add": noted(
-                    ["DAC_OVERRIDE"],
-                    "Pods write their outboxes as any user, with any mode; they are read, and cleared, all the same.",
+                    ["DAC_OVERRIDE", "FOWNER"],
+                    "Pods write their outboxes as any user, with any mode or sticky bit: they are read and cleared all the same.",
                 ),
             },
         },
