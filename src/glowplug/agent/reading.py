@@ -1,8 +1,8 @@
 """The store as one fetch of an agent reads it: only so many blobs of all fetches at once, and none that is known to be damaged.
 
-A blob that is read takes about a hundred megabytes, whatever its size: ranges are asked for ahead (`store/objects.py`). Four threads
-fetch keys, with four blobs each, and the container's limit is a gigabyte. So the streams of all of them share `STREAMS` places, and
-who wants another waits for one that ends.
+A blob that is read takes about a hundred megabytes, whatever its size: ranges are asked for ahead (`store/objects.py`). Four
+threads fetch keys, with four blobs each, and the container's limit is a gigabyte. So the streams of all of them share `STREAMS`
+places, and who wants another waits for one that ends.
 
 A reader that finds damage gives its stream up without closing it, since the error that it raised holds it; it is closed when its
 thread reads the next one, or the fetch is over.
