@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,10 @@ import pytest
 from glowplug.agent.settings import Settings
 from glowplug.core.errors import UsageError
 from glowplug.nodestore import layout as nodes
+from glowplug.nodestore.read import NodeStore
 from lab import faults, kube
 from tests import clocks
+from tests.agent import claiming, outboxes, standing
 from tests.agent.hearing import entries, mount, put
 from tests.cache import making
 from tests.cli.conftest import Call, call, quiet
@@ -57,6 +60,11 @@ def environ(kube_server: kube.Server, proxy: faults.Proxy) -> Mapping[str, str]:
 def arguments(root: Path, node: str, place: Place, *more: str) -> list[str]:
     told = ["--root", str(root), "--node-name", node, "--domain", "default", "--store", place.url, "--max-bytes", "1GB"]
     return [sys.executable, "-m", "glowplug", "agent", *told, "--listen", "127.0.0.1:0", *more]
+
+
+def on_the_node(root: Path, domain: str, digest: str) -> set[str] | None:
+    found = NodeStore(nodes.store(root, domain)).held(digest)
+    return None if found is None else {part.name for part in found.entries()}
 
 
 @contextmanager
@@ -106,6 +114,57 @@ class TestAsAProcess:
         done = subprocess.run(arguments(root, node, s3_place, "--once"), env=environ, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert entries(root, key) == {"e1"}
+
+    @pytest.mark.parametrize("reachable", [True, False], ids=["a store that answers", "a store that refuses"])
+    def test_once_publishes_what_a_pod_handed_over(
+        self,
+        kube_server: kube.Server,
+        node: str,
+        environ: Mapping[str, str],
+        s3_place: Place,
+        tmp_path: Path,
+        reachable: bool,
+    ) -> None:
+        """A pass by a CronJob, or by a test: what is sealed is in the store afterwards, or still here for the next pass."""
+        namespace = f"once-{secrets.token_hex(4)}"
+        kube_server.make_namespace(namespace)
+        containers, wanted = [claiming.container()], outboxes.claim(domain=namespace)
+        document = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "vllm-0", "namespace": namespace},
+            "spec": {"nodeName": node, "serviceAccountName": "default", "containers": containers},
+        }
+        kube_server.admin.create(document)
+        found = kube_server.admin.get("v1", "Pod", "vllm-0", namespace).document
+        pod, here = replace(outboxes.pod(), uid=found["metadata"]["uid"]), outboxes.Node(tmp_path)
+        here.run(pod)
+        here.hand_over(pod, outboxes.tree(tmp_path / "made"), said=wanted)
+        more = ["--domain", namespace, "--publish-from", namespace, "--once"]
+        keys = {} if reachable else {"AWS_SECRET_ACCESS_KEY": "not-the-secret"}
+        command = arguments(here.root, node, s3_place, *more)
+        done = subprocess.run(command, env={**environ, **keys}, capture_output=True, text=True)
+        assert (done.returncode, len(here.archives(pod))) == ((0, 0) if reachable else (3, 2)), done.stderr
+        assert (f'"outcome": "{"published" if reachable else "waiting"}"') in done.stderr
+        held = on_the_node(here.root, namespace, wanted.key.digest())
+        assert held == ({outboxes.ENTRY_NAME} if reachable else None), "and the node itself has it"
+
+    def test_once_in_shared_mode_fills_the_directory_and_takes_the_taint_away(
+        self, kube_server: kube.Server, environ: Mapping[str, str], s3_place: Place, tmp_path: Path
+    ) -> None:
+        put(s3_place.open(), tmp_path, making.key())
+        product = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+        with standing.node(kube_server.admin) as one:
+            one.admin.patch(
+                {"apiVersion": "v1", "kind": "Node", "metadata": {"name": one.name}}, {"metadata": {"labels": product}}
+            )
+            live = tmp_path / "live"
+            more = ["--mode", "shared", "--shared-dir", str(live), "--once"]
+            command = arguments(tmp_path / "root", one.name, s3_place, *more)
+            done = subprocess.run(command, env=environ, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            assert (live / "vllm" / "e1" / "model").is_file()
+            assert one.taints() == ["nvidia.com/gpu"]
 
     def test_once_says_that_it_could_not(self, environ: Mapping[str, str], s3_place: Place, tmp_path: Path) -> None:
         command = arguments(tmp_path / "root", "no-such-node", s3_place, "--once")

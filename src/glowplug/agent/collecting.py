@@ -152,6 +152,7 @@ class Collector:
         self._outboxes = Outboxes(settings.root, telling, clock, bounds, caps)
         self._reporting = Reporting(settings.root, telling, keys)
         self._store: Store | None = None
+        self._undone = False
         self._found: tuple[str, ...] = ()
         self._asked = float("-inf")
         self._store_waits = _Wait()
@@ -160,8 +161,12 @@ class Collector:
         self._remembered: dict[str, Pod] = {}
         self._served: dict[str, float] = {}
 
-    def round(self, deadline: Deadline) -> None:
-        """Look at every outbox once. Raises nothing foreseeable; what the deadline leaves is for the next round."""
+    def round(self, deadline: Deadline) -> bool:
+        """Look at every outbox once; whether all was dealt with that could be, but what starts have not sealed to the end yet.
+
+        Raises nothing foreseeable; what the deadline leaves is for the next round.
+        """
+        self._undone = False
         workspace.sweep(self._root)
         uids = self._outboxes.inbox().pods()
         self._forget(frozenset(uids))
@@ -176,6 +181,7 @@ class Collector:
             self._reporting.keep(frozenset(uids))
         except OSError as error:
             self._telling.failed("disk", error)
+        return not (self._undone or deadline.passed())
 
     # --- one pod ----------------------------------------------------------------------------------------------------
 
@@ -185,6 +191,7 @@ class Collector:
         try:
             work(uid, deadline.at_most(self._outboxes.bounds.pod_turn_seconds))
         except Exception as error:  # noqa: BLE001 - one pod's outbox is not the others' fault
+            self._undone = True
             self._telling.failed("outbox", error)
 
     def _tell(self, uid: str, deadline: Deadline) -> None:
@@ -262,6 +269,7 @@ class Collector:
             return True
         candidates = self._processors()
         if not candidates or self._must_wait(pod, digest):
+            self._undone = True
             return False
         refusal = self._judge(arrival.claim, pod, self._settings, candidates)
         if refusal is not None:
@@ -299,6 +307,7 @@ class Collector:
             self._waits.pop((pod.uid, digest), None)
             self._telling.published(pod, pod.domain, digest, result)
             return True
+        self._undone = True
         self._store = None  # opened anew: credentials may have come
         of_the_store = _word(result.reason) in _OF_THE_STORE
         wait = self._store_waits if of_the_store else self._waits.setdefault((pod.uid, digest), _Wait())

@@ -45,6 +45,8 @@ _EVERY_SECONDS: Final = 2.0
 _ROUND_SECONDS: Final = 1200.0
 _SHARED_SECONDS: Final = 900.0
 _GPUS_SECONDS: Final = 60.0
+_PODS_SECONDS: Final = 60.0
+_PODS_POLL_SECONDS: Final = 0.2
 NVME_ANNOTATION: Final = "glowplug.dev/nvme-backed"
 
 
@@ -95,10 +97,39 @@ class Agent:
         self._threads: list[_Worker] = []
 
     def once(self) -> bool:
-        """One round of everything, for a node that has joined; whether all of it succeeded."""
-        done = self.prewarm.begin() and self.prewarm.round() and self.prewarm.wanting.serve()
+        """One pass of all that an agent does: fetch, then publish and tell what pods handed over; whether all of it succeeded.
+
+        In shared mode what was fetched is put into the directory and the taint goes. What a start is still sealing is left to the
+        next pass, and so is what failed: nothing is waited for but the answers. Raises nothing foreseeable.
+        """
+        settings, api = self._settings, self._outside.api
+        done = self.prewarm.begin() and self.prewarm.round()
+        if settings.mode is Mode.SHARED:
+            done = shared.once(settings, api, self.voice, clock=self._clock) and done
+        elif settings.kept:
+            done = self._collect_once() and done
+            done = self.prewarm.wanting.serve() and done
         self.voice.close(Deadline.after(_EVENTS_SECONDS))
         return done
+
+    def _collect_once(self) -> bool:
+        """A round over the outboxes, once the API has said which pods the node has."""
+        over = threading.Event()
+        watch = _Worker("pods", lambda: self.pods.run(over))
+        watch.start()
+        try:
+            soon = Deadline.after(_PODS_SECONDS, self._clock)
+            while not self.pods.synced.wait(min(_PODS_POLL_SECONDS, soon.remaining())):
+                if self._stop.is_set():
+                    return False
+                if soon.passed():
+                    what = f"the Kubernetes API did not say within {_PODS_SECONDS:.0f} s which pods this node has"
+                    self.voice.failed("api", UnavailableError(what))
+                    return False
+            return self.collector.round(Deadline.after(_ROUND_SECONDS, self._clock))
+        finally:
+            over.set()
+            watch.join(_END_SECONDS)
 
     def run(self, started: Callable[[int], None] = lambda _: None) -> bool:
         """Work until `stop` is set; whether every loop ended in time. `started` is told the port once all loops run.

@@ -19,7 +19,7 @@ import stat
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from glowplug.agent.taint import Taint
+from glowplug.agent.taint import Taint, is_tainted
 from glowplug.core.clock import SYSTEM, Deadline
 from glowplug.core.errors import GlowplugError
 from glowplug.manifests import recipe
@@ -87,13 +87,38 @@ def run(
             stop.wait(_POLL_SECONDS)
         tick()
         if not stop.is_set():
-            began = clock.monotonic()
-            done = fill(settings.root, settings.domains, live, Deadline.after(_FILL_SECONDS, clock))
-            for fault in done.faults:
-                telling.failed("shared", fault)
-            telling.filled(done.put, done.left, len(done.faults), done.bytes, clock.monotonic() - began)
+            _fill(settings, live, telling, clock)
     if settings.taint:
         Taint(api, settings.node_name, settings.taint, telling, lambda: True, clock=clock, draw=draw).run(stop, tick)
+
+
+def once(settings: Settings, api: Api, telling: Telling, *, clock: Clock = SYSTEM) -> bool:
+    """Put what is on the node into the live directory, take the taint away; whether that is done. Raises nothing foreseeable."""
+    live, done = settings.shared_dir, True
+    if live is not None and settings.kept and not settings.observe:
+        try:
+            make(live)
+        except OSError as error:
+            telling.failed("shared", error)
+            done = False
+        done = _fill(settings, live, telling, clock) and done
+    if not settings.taint:
+        return done
+    Taint(api, settings.node_name, settings.taint, telling, lambda: True, clock=clock).look()
+    try:
+        return not is_tainted(api.node(settings.node_name), settings.taint) and done
+    except GlowplugError:
+        return False
+
+
+def _fill(settings: Settings, live: Path, telling: Telling, clock: Clock) -> bool:
+    """Whether nothing failed."""
+    began = clock.monotonic()
+    done = fill(settings.root, settings.domains, live, Deadline.after(_FILL_SECONDS, clock))
+    for fault in done.faults:
+        telling.failed("shared", fault)
+    telling.filled(done.put, done.left, len(done.faults), done.bytes, clock.monotonic() - began)
+    return not done.faults
 
 
 def make(live: Path) -> None:

@@ -117,7 +117,11 @@ class _Agent(click.Group):
 )
 @click.option("--read-only", is_flag=True, help="Publish nothing.")
 @click.option("--observe", is_flag=True, help="Keep and publish nothing: only say what becomes of starts.")
-@click.option("--once", is_flag=True, help="Fetch what is missing, and end.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Fetch what is missing, publish what pods handed over, and end: 0 where all of that is done, 3 where not.",
+)
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> int | None:
     """Keep this node's compile caches warm: fetch what its pods will ask for, publish what they compiled.
