@@ -12,9 +12,11 @@ class Later:
     """The machine's clock, `shift` seconds ahead: files have times of the machine's."""
 
     shift: float = 0.0
+    set_forward: float = 0.0
+    """Seconds by which somebody set the clock that tells the date, and no other."""
 
     def now(self) -> float:
-        return time.time() + self.shift
+        return time.time() + self.shift + self.set_forward
 
     def monotonic(self) -> float:
         return time.monotonic() + self.shift

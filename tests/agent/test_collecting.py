@@ -356,6 +356,17 @@ class TestAStoreThatDoesNotAnswer:
         assert node.round().refusals() == ["too_large", "too_large", "too_old", "too_old"]
         assert node.heard.of("waiting")[-1] == (0, 0)
 
+    def test_is_not_too_old_because_the_clock_was_set(self, node: Node, made: Path, away: str) -> None:
+        """A node that comes up with a clock of 1970 and is told the time: what came before that is not a lifetime old."""
+        node.hand_over(pod(), made)
+        node.clock.set_forward = 50 * 365 * DAY
+        node.round()
+        node.clock.shift += 300
+        assert node.round().refusals() == []
+        assert len(node.archives(pod())) == 2
+        node.clock.shift += 600
+        assert set(node.round().refusals()) == {"too_old"}
+
     def test_is_waited_for_when_the_pod_has_gone_for_long(self, node: Node, made: Path, away: str) -> None:
         node.hand_over(pod(), made)
         node.round()
@@ -411,6 +422,11 @@ class TestAStart:
         node.anew()
         Outbox(node.box(pod())).put_start(document("0ther"))
         assert [start.id for _, start in node.round().of("started")] == [START, "0ther"]
+
+    def test_of_each_of_more_pods_than_any_node_has_is_told(self, node: Node) -> None:
+        for number in range(1200):
+            Outbox(node.run(pod(number))).put_start(document(f"s{number}"))
+        assert len(node.round().of("started")) == 1200
 
     def test_is_forgotten_with_its_pod(self, node: Node) -> None:
         Outbox(node.box(pod())).put_start(document())

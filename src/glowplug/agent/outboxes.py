@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from glowplug.agent.telling import Telling
     from glowplug.core.clock import Clock, Deadline
 
-CAPS: Final = Caps(document_bytes=1 << 19, starts=16)
-"""Parsed, a document may take twenty times its bytes of memory."""
+CAPS: Final = Caps(document_bytes=1 << 19, starts=16, pods=4000)
+"""Parsed, a document may take twenty times its bytes of memory. Outboxes are as many as a node has pods, and those that stayed."""
 _HOUR: Final = 3600.0
 _REFUSALS: Final = 100
 """Of one pod within an hour."""
@@ -38,11 +38,15 @@ _STUCK_SECONDS: Final = 1800.0
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much waits, and how long. Of one pod: what its own launcher keeps to (`nodestore.outbox.Caps`), and a little."""
+    """How much waits, and how long. Of one pod: what its own launcher keeps to (`nodestore.outbox.Caps`), and a little.
+
+    Ages are those of a clock that may be set meanwhile; so nothing goes for its age before this agent saw it for `seen_seconds`.
+    """
 
     pod_bytes: int = 9 * 2**30
     node_bytes: int = 32 * 2**30
     age_seconds: float = 86_400.0
+    seen_seconds: float = 600.0
     unknown_seconds: float = 600.0
     gone_seconds: float = 20.0
     pod_turn_seconds: float = 900.0
@@ -64,6 +68,7 @@ class Outboxes:
         self._refused: set[tuple[str, str, tuple[int, int]]] = set()
         self._tries: dict[str, dict[str, float]] = {}
         self._words: dict[str, list[float]] = {}
+        self._seen: dict[tuple[str, str, tuple[int, int]], float] = {}
 
     def inbox(self) -> Inbox:
         """A fresh reader, whose `refused` are of what is read through it."""
@@ -103,9 +108,12 @@ class Outboxes:
     def bound(self, uids: Sequence[str], pod_of: Callable[[str], Pod | None], deadline: Deadline) -> None:
         """What waits for the store waits within bounds: the oldest goes first."""
         found = [(one.changed, uid, one) for uid in uids for one in self.lying(uid) if one.is_archive]
+        now = self._clock.monotonic()
+        self._seen = {key: self._seen.get(key, now) for key in ((uid, one.name, one.stamp) for _, uid, one in found)}
         size, count = sum(one.size for _, _, one in found), len(found)
         for changed, uid, one in sorted(found, key=lambda row: (row[0], row[1], row[2].name)):
             old = self._clock.now() - changed > self.bounds.age_seconds
+            old = old and now - self._seen[uid, one.name, one.stamp] >= self.bounds.seen_seconds
             if deadline.passed() or (not old and size <= self.bounds.node_bytes):
                 break
             detail = f"{one.name} has waited since {iso(changed)} and is removed"

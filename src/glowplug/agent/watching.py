@@ -216,12 +216,13 @@ class Pods:
         self._expire()
 
     def _expire(self) -> None:
-        """Oldest first: the order in which they went."""
+        """Oldest first: the order in which they went, so that none but those that go is looked at."""
         now = self._clock.monotonic()
-        for uid in [uid for uid, (at, _) in self._gone.items() if now - at > REMEMBERED_SECONDS]:
+        while self._gone:
+            uid, (at, _) = next(iter(self._gone.items()))
+            if now - at <= REMEMBERED_SECONDS and len(self._gone) <= _REMEMBERED:
+                return
             self._take(self._gone.pop(uid)[1])
-        while len(self._gone) > _REMEMBERED:
-            self._take(self._gone.pop(next(iter(self._gone)))[1])
 
 
 def _uid(found: Object) -> str:
