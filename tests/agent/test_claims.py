@@ -313,6 +313,15 @@ def test_what_is_longer_than_any_engine_s_command_is_not_followed(long: Any, mon
         assert len(found.detail) < 200
 
 
+def test_whatever_a_refusal_quotes_it_is_one_short_line() -> None:
+    """Events and log lines are made of it."""
+    long = Refusal("claim:gpu", "a\nb" * 10_000)
+    assert (len(long.detail), "\n" in long.detail) == (400, False)
+    part = changed(claim(), gpu="x" * 60_000)
+    found = judge(part, pod(), SETTINGS, tuple(f"GPU {number}" for number in range(500)))
+    assert found is not None and len(found.detail) <= 400
+
+
 def test_a_pod_that_is_not_kept_whole_is_told_so() -> None:
     """`watching.py` keeps a name and a status of it."""
     found = judge(claim(), replace(pod(), object={"metadata": {}, "spec": {}}), SETTINGS, CANDIDATES)

@@ -49,6 +49,7 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _VARIABLES: Final = 64
 _LONGEST_VALUE: Final = 4096
 _SHOWN: Final = 80
+_LONGEST_DETAIL: Final = 400
 _SIZES: Final = frozenset({"tp", "pp", "dp", "ep"})
 _ORDER: Final = ("engine", "model", "layout", "args", "env")
 
@@ -59,6 +60,10 @@ class Refusal:
 
     reason: str
     detail: str
+
+    def __post_init__(self) -> None:
+        """Whatever it was made of, it is one line of bounded length."""
+        object.__setattr__(self, "detail", one_line(self.detail)[:_LONGEST_DETAIL])
 
 
 def judge(part: OutboxPart, pod: Pod, settings: Settings, candidates: Sequence[str]) -> Refusal | None:
