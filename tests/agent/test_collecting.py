@@ -137,12 +137,14 @@ class TestWhatAPodCompiled:
 
     @requires("s3")
     def test_goes_to_s3_when_credentials_come_late(self, s3_server: s3.Server, tmp_path: Path) -> None:
-        """First none, then some that may only read; what was handed over waits for those that may write."""
+        """First none, then wrong ones, then some that may only read; what was handed over waits for those that may write."""
         s3_server.make_bucket("collecting")
-        node = Node(
-            tmp_path, pod(), url=f"s3://collecting/{os.urandom(4).hex()}", environ=s3_server.with_keys(s3.WRONG).env()
-        )
+        none = {name: value for name, value in s3_server.env().items() if "KEY" not in name}
+        node = Node(tmp_path, pod(), url=f"s3://collecting/{os.urandom(4).hex()}", environ=none)
         node.hand_over(pod(), tree(tmp_path / "made"))
+        assert [outcome.split()[-1] for outcome in node.round().publishes()] == ["no_credentials"]
+        node.environ = s3_server.with_keys(s3.WRONG).env()
+        node.clock.shift += 3600
         node.round()
         node.environ = s3_server.with_keys(s3.READER).env()
         node.clock.shift += 3600
@@ -151,10 +153,9 @@ class TestWhatAPodCompiled:
         node.environ = s3_server.env()
         node.clock.shift += 3600
         outcomes = node.round().publishes()
-        assert outcomes[-1] == "published" and "published" not in outcomes[:-1] and len(outcomes) == 3
-        assert [word[4] for word in node.heard.of("published")[:2]] == [15.0, 30.0], (
-            "and when it is tried again was said"
-        )
+        assert outcomes[-1] == "published" and "published" not in outcomes[:-1] and len(outcomes) == 4
+        waits = [word[4] for word in node.heard.of("published")[:3]]
+        assert waits == [15.0, 15.0, 30.0], "the store's, then this key's own"
         assert node.archives(pod()) == [] and len(node.published().parts) == 2
 
 
