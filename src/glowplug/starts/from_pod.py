@@ -10,19 +10,18 @@ later one from the container's own beginning. Data in, data out.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from glowplug.core import units
 from glowplug.core.clock import from_iso, iso
-from glowplug.core.documents.start import Compile, Phase, RestoreOutcome, RestoreResult, Start, Verdict
+from glowplug.core.documents.start import Compile, Phase, Start, Verdict
 from glowplug.observe.timeline import lined_up
-from glowplug.starts import pod_status
+from glowplug.starts import pod_status, told
 
 if TYPE_CHECKING:
     from glowplug.kube.contract import Object
     from glowplug.starts.pod_status import Around, Run
+    from glowplug.starts.told import Restored
 
 NO_LOG: Final = "the container has no log"
 UNREAD: Final = "the container's log cannot be read now"
@@ -31,14 +30,6 @@ STARTING: Final = "still starting"
 ROTATED: Final = "the log's beginning was rotated away"
 _ROTATED_SECONDS: Final = 120.0
 """Within this an engine, or glowplug before it, has said something; a log that begins later is not whole."""
-_SEARCHED: Final = 1 << 20
-# As launch/telling.py writes it, by core/units.py; whatever else a log has there is no word of ours.
-_RESTORED: Final = re.compile(
-    r"^(?P<at>\S{19,40}) glowplug: restored (?P<size>\d{1,9}(?:\.\d{1,3})? [kMGT]?B) \(unpacked\) "
-    r"in (?:(?P<minutes>\d{1,6}) min )?(?P<seconds>\d{1,5}(?:\.\d{1,3})? m?s) from (?P<source>.{1,1000})$",
-    re.MULTILINE | re.ASCII,
-)
-_NOTHING: Final = re.compile(r"^\S{19,40} glowplug: nothing restored: (.{1,1000})$", re.MULTILINE)
 
 
 def from_pod(
@@ -59,20 +50,20 @@ def from_pod(
     origin = _origin(pod, run, around)
     began = run.began if run else None
     spoke = _moment(log.started_at) if log else None
-    restored, restore = _of_launcher(text, origin, began)
+    launcher = told.restored(text)
     claims = list(pod_status.before(pod, container, origin, began, around)) if run is None or run.number == 1 else []
     ready: float | None = None
     if began is not None and spoke is not None and log is not None:
-        claims += [pod_status.phase("process", began, spoke, origin), *restored]
-        told = [replace(one, start_seconds=spoke - origin + one.start_seconds) for one in log.phases]
+        claims += [pod_status.phase("process", began, spoke, origin), *_restoring(launcher, origin, began)]
+        lines = [replace(one, start_seconds=spoke - origin + one.start_seconds) for one in log.phases]
         if log.ready_seconds is not None:
             said = spoke + log.ready_seconds
             ready = _ready_after(pod, container, said) if run is not None and not run.previous else said
             # One stretch: the engine's own last seconds and those until its probes have noticed.
-            until = min([said, *(origin + one.start_seconds for one in told if one.name == "ready")])
-            told = [one for one in told if one.name != "ready"]
+            until = min([said, *(origin + one.start_seconds for one in lines if one.name == "ready")])
+            lines = [one for one in lines if one.name != "ready"]
             claims.append(pod_status.phase("ready", until, ready, origin))
-        claims += told
+        claims += lines
     elif began is not None and run is not None and not run.previous:
         ready = pod_status.ready(pod)
     seconds = None if ready is None else max(0.0, ready - origin)
@@ -84,11 +75,12 @@ def from_pod(
         source=pod_status.SOURCE,
         started_at=iso(origin),
         workload={name: value for name, value in known.workload.items() if name not in ("log", "starts_in_log")},
-        restore=restore,
+        restore=launcher.result,
         verdict=_verdict(run, log, spoke, STARTING if starting and without == NO_LOG else without, starting=starting),
         phases=lined_up(claims, seconds),
         ready_seconds=seconds,
         kubernetes=pod_status.where(pod, container, run, around),
+        publish=told.published(text),
         exit_status=run.exit_status if run else None,
     )
 
@@ -124,18 +116,11 @@ def _verdict(run: Run | None, log: Start | None, spoke: float | None, without: s
     return log.verdict
 
 
-def _of_launcher(text: str, origin: float, began: float | None) -> tuple[list[Phase], RestoreResult]:
-    """What glowplug's own line in the log says of the restore, none of it before the container `began`; its figures are rounded."""
-    head = text[:_SEARCHED]
-    found = _RESTORED.search(head)
-    if found is not None:
-        at, size = _moment(found["at"]), units.parse_size(found["size"])
-        took = 60.0 * int(found["minutes"] or 0) + units.parse_duration(found["seconds"])
-        result = RestoreResult(RestoreOutcome.RESTORED, source=found["source"].strip(), bytes=size, seconds=took)
-        start = 0.0 if at is None else max(at - took, began or 0.0)
-        return [] if at is None else [pod_status.phase("restore", start, at, origin)], result
-    nothing = _NOTHING.search(head)
-    return [], RestoreResult(RestoreOutcome.NONE, nothing.group(1).strip() if nothing else "")
+def _restoring(launcher: Restored, origin: float, began: float) -> list[Phase]:
+    """The restore as a claim that ends when it was told, none of it before the container `began`."""
+    if launcher.at is None:
+        return []
+    return [pod_status.phase("restore", max(launcher.at - launcher.result.seconds, began), launcher.at, origin)]
 
 
 def _moment(text: str) -> float | None:
