@@ -67,6 +67,12 @@ sys.stdout.buffer.write(marshal.dumps((modules, ready)))
 """
 
 
+_COMPILE_ALONE = """
+import marshal, sys
+sys.stdout.buffer.write(marshal.dumps(compile(sys.stdin.read(), sys.argv[1], "exec", dont_inherit=True, optimize=2)))
+"""
+
+
 class BytecodeError(Exception):
     """An interpreter cannot compile these sources, and what it said."""
 
@@ -87,6 +93,11 @@ def compiled(python: str, kernel: Mapping[str, bytes], others: Mapping[str, byte
         modules[name] = (path, package, data.decode("utf-8"), path in kernel)
     # Not isolated: then it would not take the seed of its hashes from the environment. Columns are for tracebacks.
     return _run([python, "-sSBX", "no_debug_ranges", "-c", _COMPILE], json.dumps(modules).encode())
+
+
+def alone(python: str, source: bytes, name: str) -> bytes:
+    """marshal of the code of one source, without docstrings. Raises BytecodeError."""
+    return _run([python, "-sSBX", "no_debug_ranges", "-c", _COMPILE_ALONE, name], source)
 
 
 def compile_tree(python: str, folders: Sequence[Path], root: Path, installed: str) -> None:

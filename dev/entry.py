@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 _OLDEST = (3, 9)
 _NOT_FOUND, _NOT_EXECUTABLE, _USAGE = 127, 126, 125
 _WHOLE = 42
-"""The answer to `--probe`: nothing that a file which is cut off, empty or another one altogether would end with."""
-_LONGEST_LINE = 128
+"""The answer to `--probe`, as `front.py` gives it."""
 _COMMANDS = ("run", "fingerprint", "cache", "--version")
 
 
@@ -30,7 +29,7 @@ def main() -> "None":
     """Run the words after the program's name; returns only where a command answered."""
     words, environ = sys.argv[1:], _own_environ()
     if words == ["--probe"]:
-        os._exit(_WHOLE if _is_whole() else _USAGE)
+        os._exit(_WHOLE)  # of the client: there is no sum of a folder, and the archive's front has answered before
     if not _is_exec(words, environ):
         sys.exit(_answer(words))
     if environ.get("GLOWPLUG_DISABLE") != "1":
@@ -143,6 +142,7 @@ def _prefer_bytecode(place: "str", library: "str", get_data: "Callable[[str], by
 
     # It writes the methods of each class as text; most of what a dataclass costs is compiling that.
     dataclasses.exec = run  # type: ignore[attr-defined]
+    dataclasses.dataclass = _when_needed(dataclasses.dataclass)
 
 
 def _prefer_compiled(magic: "int", patterns: "dict[tuple[object, int], tuple[Any, ...]]") -> "None":
@@ -161,6 +161,53 @@ def _prefer_compiled(magic: "int", patterns: "dict[tuple[object, int], tuple[Any
         return made
 
     compiler.compile = compiled  # type: ignore[attr-defined]
+
+
+def _when_needed(make: "Callable[..., Any]") -> "Callable[..., Any]":
+    """The decorator `make`, at work when a class of our own is used first: a start uses less than half of them."""
+    import _thread
+
+    lock = _thread.RLock()
+
+    def dataclass(kind: "Any" = None, **options: "bool") -> "Any":
+        if kind is None:
+            return lambda kind: dataclass(kind, **options)
+        if not kind.__module__.startswith("glowplug.") or not options.keys() <= {"frozen"}:
+            return make(kind, **options)
+
+        def complete() -> "None":
+            with lock:
+                if kind.__dict__["__dataclass_fields__"] is asked:  # no other thread was first
+                    for name in ("__init__", "__setstate__", "__dataclass_fields__"):
+                        delattr(kind, name)
+                    make(kind, **options)
+
+        # There is no value of it but by one of the first two, and nothing asks for its fields but by the third.
+        def initialise(value: "Any", *given: "Any", **named: "Any") -> "None":
+            complete()
+            kind.__init__(value, *given, **named)
+
+        def unpickle(value: "Any", state: "dict[str, Any]") -> "None":
+            complete()
+            value.__dict__.update(state)
+
+        asked = _Asked(kind, complete)
+        kind.__init__, kind.__setstate__, kind.__dataclass_fields__ = initialise, unpickle, asked
+        return kind
+
+    return dataclass
+
+
+class _Asked:
+    """Stands for the fields of a dataclass until it is one."""
+
+    def __init__(self, kind: "Any", complete: "Callable[[], None]") -> "None":
+        self._kind = kind
+        self._complete = complete
+
+    def __get__(self, value: "object", kind: "type") -> "object":
+        self._complete()
+        return self._kind.__dataclass_fields__
 
 
 class _Inspect(type(sys)):  # type: ignore[misc]
@@ -224,18 +271,6 @@ class _Bytecode:
 
         code = marshal.loads(zlib.decompress(self._modules[module.__name__][1]))  # noqa: S302
         exec(code, module.__dict__)  # noqa: S102 - it is what importing is
-
-
-def _is_whole() -> "bool":
-    """Whether this archive is what was written: the second line of it is the sum of all that follows. Of a folder: yes."""
-    if not os.path.isfile(sys.path[0]):
-        return True
-    import zlib
-
-    with open(sys.path[0], "rb") as file:
-        file.readline(_LONGEST_LINE)
-        said = file.readline(_LONGEST_LINE)
-        return said == b"#%08x\n" % zlib.crc32(file.read())
 
 
 def _interpreter() -> "str":

@@ -20,10 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dev import pythons
-from dev.bytecode import compiled
+from dev.bytecode import alone, compiled
 from dev.written import replaced
 
 ROOT = Path(__file__).resolve().parent.parent
+FRONT = ROOT / "dev" / "front.py"
 ENTRY = ROOT / "dev" / "entry.py"
 TARGET = ROOT / "build" / "glowplug.pyz"
 _SOURCE = ROOT / "src"
@@ -33,7 +34,7 @@ _HEAD = b"#!/usr/bin/env -S python3 -IS\n#%08x\n"
 _UNCOMPILED = "glowplug/catalog/"
 """What no start of an engine imports."""
 CODE = "code"
-"""The folder in the archive with one file of bytecode a Python."""
+"""The folder in the archive with the bytecode of each Python, one file, and one more of what is run first."""
 
 
 def kernel() -> tuple[str, ...]:
@@ -60,8 +61,9 @@ def build(target: Path = TARGET, interpreters: Mapping[str, str] | None = None) 
     """
     sources = {name: path.read_bytes() for name, path in files(kernel())}
     modules = modules_of(sources)
-    members = {"__main__.py": ENTRY.read_bytes(), **sources}
+    members = {"__main__.py": FRONT.read_bytes(), "entry.py": ENTRY.read_bytes(), **sources}
     for name, python in (pythons.find() if interpreters is None else interpreters).items():
+        members[f"{CODE}/entry-{name}"] = alone(python, ENTRY.read_bytes(), "entry.py")
         members[f"{CODE}/{name}"] = compiled(python, modules)
     with replaced(target) as beside:
         beside.write_bytes(sealed(_zipped(members)))
@@ -86,7 +88,7 @@ def _zipped(members: Mapping[str, bytes]) -> bytes:
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in members.items():
             member = zipfile.ZipInfo(name, _EARLIEST)
-            member.compress_type = zipfile.ZIP_STORED if name.startswith(f"{CODE}/") else zipfile.ZIP_DEFLATED
+            member.compress_type = zipfile.ZIP_STORED if name.startswith(f"{CODE}/cpython") else zipfile.ZIP_DEFLATED
             member.external_attr = 0o100644 << 16
             archive.writestr(member, data)
     return buffer.getvalue()[start:]

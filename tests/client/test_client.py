@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from dev import client, pythons, pyz
+from glowplug.manifests import recipe
 from lab import s3
 from tests.client.interpreters import find, python
 from tests.client.starting import ENVIRONMENT, SHOWS, start
@@ -184,6 +185,12 @@ def test_a_start_compiles_nothing(packed: Path, tmp_path: Path, version: str) ->
 
 
 # Started
+
+
+@slow
+@pytest.mark.parametrize("version", _SERVED)
+def test_it_answers_the_probe_of_a_pod(packed: Path, version: str) -> None:
+    assert start([python(version), "-IS", str(packed), "--probe"]).status == recipe.PROBED
 
 
 @slow

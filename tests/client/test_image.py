@@ -299,8 +299,9 @@ def test_what_it_puts_on_nodes_and_into_pods_has_bytecode_for_the_pythons_that_b
     found.unpack(tmp_path)
     program = tmp_path / agent.INSTALLED.lstrip("/") / "lib" / "glowplug.pyz"
     with zipfile.ZipFile(program) as opened:
-        named = [name.removeprefix(f"{pyz.CODE}/") for name in opened.namelist() if name.startswith(f"{pyz.CODE}/")]
-    assert named == list(pythons.find())
+        held = {name.removeprefix(f"{pyz.CODE}/") for name in opened.namelist() if name.startswith(f"{pyz.CODE}/")}
+    named = list(pythons.find())
+    assert held == {*named, *(f"entry-{name}" for name in named)}
     code = tmp_path / recipe.CLIENT_SOURCE.lstrip("/") / "glowplug" / pyz.CODE
     assert {path.name for path in code.iterdir()} == {
         name for name in named if any(name.startswith(f"cpython-3{one.minor}-") for one in client.interpreters())

@@ -36,7 +36,7 @@ def test_it_holds_the_packages_below_the_line_and_no_other(archive: Path) -> Non
     with zipfile.ZipFile(archive) as opened:
         names = [name for name in opened.namelist() if not name.startswith(_CODE)]
     assert {name.split("/")[1] for name in names if name.count("/") > 1} == below
-    assert {name for name in names if name.count("/") < 2} == {"__main__.py", "glowplug/__init__.py"}
+    assert {name for name in names if name.count("/") < 2} == {"__main__.py", "entry.py", "glowplug/__init__.py"}
     assert not [name for name in names if "__pycache__" in name]
 
 
@@ -54,7 +54,7 @@ def test_every_table_that_its_modules_read_is_in_it(archive: Path) -> None:
 def test_it_has_bytecode_for_each_python_of_this_machine(archive: Path) -> None:
     with zipfile.ZipFile(archive) as opened:
         names = [name.removeprefix(_CODE) for name in opened.namelist() if name.startswith(_CODE)]
-    assert names == list(pythons.find())
+    assert names == [name for found in pythons.find() for name in (f"entry-{found}", found)]
     assert f"cpython-3{sys.version_info.minor}-" in " ".join(names)
 
 
@@ -90,7 +90,12 @@ def test_each_module_is_imported_without_any_package(archive: Path, version: str
     assert done.returncode == 0, done.stderr
     with zipfile.ZipFile(archive) as opened:
         modules = {name[:-3].replace("/", ".") for name in opened.namelist() if name.endswith(".py")}
-    assert {name.removesuffix(".__init__") for name in modules} == {*done.stdout.split(), "glowplug", "__main__"}
+    assert {name.removesuffix(".__init__") for name in modules} == {
+        *done.stdout.split(),
+        "glowplug",
+        "__main__",
+        "entry",
+    }
 
 
 # The engine starts
@@ -132,7 +137,8 @@ def test_bytecode_or_sources_are_enough(archive: Path, tmp_path: Path, version: 
     ],
 )
 def test_bytecode_that_cannot_be_read_is_as_good_as_none(archive: Path, tmp_path: Path, code: bytes) -> None:
-    broken = _rewritten(archive, tmp_path / "broken.pyz", {f"{_CODE}{name}": code for name in pythons.find()})
+    every = [f"{_CODE}{kind}{name}" for kind in ("", "entry-") for name in pythons.find()]
+    broken = _rewritten(archive, tmp_path / "broken.pyz", dict.fromkeys(every, code))
     started = start(_exec(broken, "echo", "ran"))
     assert started.out == "ran\n"
     assert "engine_unknown" in started.err
@@ -140,7 +146,7 @@ def test_bytecode_that_cannot_be_read_is_as_good_as_none(archive: Path, tmp_path
 
 def test_a_python_that_it_has_no_bytecode_for_runs_the_sources(archive: Path, tmp_path: Path) -> None:
     """Slower, and the same."""
-    other = _rewritten(archive, tmp_path / "other.pyz", without=lambda name: name.startswith(f"{_CODE}cpython-312-"))
+    other = _rewritten(archive, tmp_path / "other.pyz", without=lambda name: "cpython-312-" in name)
     environ = ENVIRONMENT | {"TMPDIR": str(tmp_path), "GLOWPLUG_CACHE_ROOT": str(tmp_path / "root")}
     argv = [python("3.12"), "-IS", str(other), "run", "--exec", "--engine", "torch", "--", "echo", "ran"]
     started = start(argv, environ)
@@ -171,6 +177,71 @@ def test_what_is_compiled_beforehand_is_what_is_imported(archive: Path, version:
     loaders, count = started.out.split()
     assert loaders == "_Bytecode", started.err
     assert int(count) <= 10, "what code compiles while it runs"
+
+
+@pytest.mark.parametrize("version", [one for one in _PYTHONS if one != "3.14"])
+def test_a_dataclass_that_is_made_when_needed_is_the_same(archive: Path, tmp_path: Path, version: str) -> None:
+    """Whatever is asked first of a class of ours: a value, its fields, or one that another process has pickled."""
+    (tmp_path / "asking.py").write_text(_ASKING)
+    (tmp_path / "main.py").write_text("import asking\ndef main(argv, environ): asking.ask()\n")
+    environ = ENVIRONMENT | {"ASKED": str(tmp_path / "pickled"), "GLOWPLUG_CACHE_ROOT": "/proc/none"}
+    for first in ("value", "value of a subclass", "fields", "pickled", "threads"):
+        program = (
+            f"import runpy, sys\nsys.argv = [{str(archive)!r}, 'run', '--exec', '--', 'true']\n"
+            f"sys.path[:0] = [{str(archive)!r}, {str(tmp_path)!r}]\n"
+            f"import os, main\nmain.asking.FIRST = {first!r}\nsys.modules['glowplug.launch.main'] = main\n"
+            "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+        )
+        started = start([python(version), "-ISc", program], environ)
+        assert (started.status, started.out) == (0, "the same\n"), (first, started.err)
+
+
+_ASKING = """
+import dataclasses, os, pickle, threading
+
+def ask():
+    from glowplug.core.documents.fingerprint import Layout
+    assert type(vars(Layout)["__dataclass_fields__"]).__name__ == "_Asked", "nothing has been asked of it yet"
+    path = os.environ["ASKED"]
+    if FIRST == "value":
+        one = Layout(2, pp=3)
+    elif FIRST == "value of a subclass":
+        one = type("Two", (Layout,), {})(2, pp=3)
+        one = Layout(2, pp=3)
+    elif FIRST == "fields":
+        assert [field.name for field in dataclasses.fields(Layout)] == ["tp", "pp", "dp", "ep"]
+        one = Layout(2, pp=3)
+    elif FIRST == "pickled":
+        with open(path, "rb") as file:
+            one = pickle.load(file)
+    else:
+        made = []
+        threads = [threading.Thread(target=lambda: made.append(Layout(2, pp=3))) for _ in range(8)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        assert len(set(made)) == 1 and len(made) == 8
+        one = made[0]
+    assert one == Layout(2, 3, 1, 1) != Layout() and len({one, Layout(2, 3)}) == 1
+    assert repr(one) == "Layout(tp=2, pp=3, dp=1, ep=1)"
+    assert dataclasses.replace(one, ep=4).ep == 4 and dataclasses.asdict(one) == {"tp": 2, "pp": 3, "dp": 1, "ep": 1}
+    assert not hasattr(Layout, "__setstate__")
+    try:
+        one.tp = 5
+    except dataclasses.FrozenInstanceError:
+        pass
+    else:
+        raise AssertionError("it is frozen")
+    try:
+        Layout(1, 2, 3, 4, 5)
+    except TypeError:
+        pass
+    else:
+        raise AssertionError("it has four fields")
+    with open(path, "wb") as file:
+        pickle.dump(one, file)
+    os.write(1, b"the same\\n")
+    os._exit(0)
+"""
 
 
 @pytest.mark.parametrize("version", _TOO_OLD)
