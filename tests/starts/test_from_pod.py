@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from glowplug.cache.quarantine import Quarantine
 from glowplug.core.clock import iso
 from glowplug.core.documents import codec
-from glowplug.core.documents.start import RestoreOutcome, RestoreResult, Start
+from glowplug.core.documents.start import PublishOutcome, PublishResult, RestoreOutcome, RestoreResult, Start
+from glowplug.launch.options import RunOptions
+from glowplug.launch.outgoing import NodeOwner
 from glowplug.launch.telling import tell_restore
-from glowplug.starts import from_pod, pod_status
+from glowplug.nodestore.read import NodeStore
+from glowplug.starts import from_pod, pod_status, told
 from glowplug.starts.pod_status import Around, Run
+from glowplug.supervise.owner import StoreOwner
+from glowplug.supervise.prepare import plain
 
 T0 = 1_796_000_000.0
 FIELDS = """
@@ -82,15 +89,57 @@ def test_whatever_is_in_the_objects_a_start_comes_of_it(
 @pytest.mark.parametrize("size", [0, 999, 1_000_000, 14_900_000, 99_960_000, 5_200_000_000, 2 * 10**15])
 def test_what_the_launcher_says_of_its_restore_is_read(seconds: float, size: int) -> None:
     """Whatever it took, and however much it was: to the digits that are said."""
-    told: list[str] = []
+    lines: list[str] = []
     restored = RestoreResult(RestoreOutcome.RESTORED, bytes=size, seconds=seconds, source="node:/glowplug/store")
-    tell_restore(restored, told.append)
+    tell_restore(restored, lines.append)
     run = Run(1, previous=False, began=T0)
-    text = f"{iso(T0 + 9000)} glowplug: {told[0]}\n"
+    text = f"{iso(T0 + 9000)} glowplug: {lines[0]}\n"
     found = from_pod.from_pod(pod(), "c", run, None, text, Around((), None, T0 + 9999)).restore
     assert (found.outcome, found.source) == (RestoreOutcome.RESTORED, restored.source)
     assert found.seconds == pytest.approx(seconds, rel=0.01)
     assert found.bytes == pytest.approx(size, rel=0.01)
+
+
+def owner(kind: str, lines: list[str]) -> Any:
+    """Who tells the publish: a bake's, or one with an outbox."""
+    options = RunOptions(store="file:///s", exit_when_ready=True)
+    prepared = plain([], {}, "torch", "")
+    if kind == "store":
+        return StoreOwner(prepared, options, Quarantine(Path("none")), lines.append)
+    return NodeOwner(prepared, options, NodeStore(Path("none")), lines.append)
+
+
+@pytest.mark.parametrize(
+    ("kind", "result"),
+    [
+        ("store", PublishResult(PublishOutcome.PUBLISHED, bytes=399_000, seconds=0.3)),
+        ("store", PublishResult(PublishOutcome.PUBLISHED, bytes=5_200_000_000, seconds=125.0)),
+        ("store", PublishResult(PublishOutcome.UNCHANGED)),
+        ("store", PublishResult(PublishOutcome.SKIPPED, "no_bucket")),
+        ("store", PublishResult(PublishOutcome.SKIPPED, "access_denied")),
+        ("store", PublishResult(PublishOutcome.SKIPPED, "no_store")),
+        ("store", PublishResult(PublishOutcome.SKIPPED, "incomplete: no (index) yet")),
+        ("store", PublishResult(PublishOutcome.SKIPPED, "unknown:gpu,torch")),
+        ("store", PublishResult(PublishOutcome.FAILED, "store_unavailable")),
+        ("store", PublishResult(PublishOutcome.FAILED, "secret_found: AWS_SECRET_ACCESS_KEY in a/b (c)")),
+        ("node", PublishResult(PublishOutcome.PUBLISHED, "outbox", bytes=353_000)),
+        ("node", PublishResult(PublishOutcome.FAILED, "no_space")),
+    ],
+)
+def test_what_the_launcher_says_of_its_publish_is_read(kind: str, result: PublishResult) -> None:
+    lines: list[str] = []
+    owner(kind, lines).tell_publish(result)
+    text = f"{iso(T0 + 60)} ready\n{iso(T0 + 61)} glowplug: {lines[0]}\n{iso(T0 + 62)} INFO serving\n"
+    run = Run(1, previous=False, began=T0)
+    assert from_pod.from_pod(pod(), "c", run, None, text, Around((), None, T0 + 99)).publish == result
+
+
+def test_nothing_told_of_a_publish_is_not_known_and_two_are_one() -> None:
+    assert told.published(f"{iso(T0)} published 3 MB (packed) in 1.0 s\n") is None
+    lines = ["published 3 MB (packed) in 1.0 s", "published 2 MB (packed) in 0.5 s", "not published: deadline"]
+    text = "".join(f"{iso(T0)} glowplug: {line}\n" for line in lines)
+    expected = PublishResult(PublishOutcome.PUBLISHED, "deadline", bytes=5_000_000, seconds=1.5)
+    assert told.published(text) == expected
 
 
 class TestBefore:

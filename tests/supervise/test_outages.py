@@ -194,6 +194,30 @@ def test_who_may_only_read_restores_and_publishes_nothing(remote: Machine, proxy
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    ("fault", "path", "reason"),
+    [
+        (Answer(403), ALL, "access_denied"),
+        (Answer(404, code="NoSuchBucket"), ALL, "no_bucket"),
+        (Answer(503), ALL, ""),
+        (Answer(403), BLOBS, ""),
+    ],
+    ids=_named,
+)
+def test_a_bake_that_is_certain_to_be_refused_does_not_begin(
+    faulty: Machine, proxy: Proxy, fault: Fault, path: str, reason: str
+) -> None:
+    """Certain: what every publish asks first is refused. An outage may pass while the engine compiles."""
+    proxy.add(fault, path=path, times=None)
+    faulty.move()
+    done = faulty.run(options=["--exit-when-ready", "--restore-timeout", f"{TIMEOUT:g}s"], timeout=PATIENTLY)
+    assert "begun" not in done.out if reason else "miss g1" in done.out, done
+    if reason:
+        assert (done.status, done.publish) == (5, ("skipped", reason))
+        assert f"not published: {reason}" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
     "damage", ["manifest cut", "manifest junk", "manifest of another key", "blob gone", "blob cut"]
 )
 def test_a_damaged_store_is_a_miss_with_its_reason_and_is_mended(machine: Machine, damage: str) -> None:

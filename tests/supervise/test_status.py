@@ -116,6 +116,33 @@ def test_a_bake_whose_key_cannot_sign_does_not_begin(bare: Machine) -> None:
     assert done.err.startswith("error[bad-input]")
 
 
+@pytest.mark.parametrize("more", [(), ("--no-restore",)])
+def test_a_bake_into_a_store_that_is_not_there_does_not_begin(bare: Machine, more: tuple[str, ...]) -> None:
+    bare.store = (bare.base / "none" / "store").as_uri()
+    done = bare.run(options=["--exit-when-ready", *more])
+    assert (done.status, done.out) == (5, "")
+    assert "glowplug: not published: no_bucket (The bucket does not exist" in done.err
+    assert "the engine is not started" in done.err
+    assert (done.publish, done.document["exit_status"]) == (("skipped", "no_bucket"), None)
+    assert done.document["verdict"]["reason"] == "the engine was not started: nothing can be published"
+
+
+@pytest.mark.parametrize("options", [(), ("--exit-when-ready", "--no-publish")])
+def test_who_does_not_bake_starts_whatever_the_store_is(bare: Machine, options: tuple[str, ...]) -> None:
+    bare.store = (bare.base / "none" / "store").as_uri()
+    done = bare.run(options=options)
+    assert (done.status, "miss g1" in done.out) == (0, True), done
+
+
+def test_a_bake_always_says_what_became_of_it(machine: Machine) -> None:
+    """Also where the restore has given the same reason, and where nothing was new: nobody asks a bake for anything else."""
+    assert "glowplug: published " in machine.run(options=["--exit-when-ready"]).err
+    assert "glowplug: published nothing: nothing is new" in machine.run(options=["--exit-when-ready"]).err
+    machine.store = ""
+    done = machine.run(options=["--exit-when-ready"])
+    assert (done.status, "glowplug: not published: no_store" in done.err) == (5, True), done
+
+
 def test_disabled_it_is_the_command_and_nothing_else(bare: Machine) -> None:
     code = "import os, sys; print(os.getpid(), os.environ.get('TORCHINDUCTOR_CACHE_DIR')); sys.exit(4)"
     started = bare.start(

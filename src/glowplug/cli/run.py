@@ -35,8 +35,9 @@ class Duration(_Type):
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
     epilog=epilog(
         "Exit status: the engine's; 128+N after signal N; 127/126 command not found/not executable; 125 wrong usage. With "
-        "--exit-when-ready: 0 ready and published or unchanged, 5 ready but not published, 1 ended or timed out before "
-        "ready. Every option is also a variable: GLOWPLUG_STORE, GLOWPLUG_CACHE_ROOT, …",
+        "--exit-when-ready: 0 ready and published or unchanged, 5 not published (ready; or not started, since it "
+        "never could be), 1 ended or timed out before ready. Every option is also a variable: GLOWPLUG_STORE, "
+        "GLOWPLUG_CACHE_ROOT, …",
         "glowplug run --store s3://bucket/cache -- vllm serve s3://bucket/model --load-format runai_streamer",
         "glowplug run --store file:///mnt/shared/cache --engine torch -- python serve.py",
         "glowplug run --store s3://bucket/cache --exit-when-ready -- vllm serve s3://bucket/model  # bakes the cache",

@@ -63,5 +63,5 @@ def _hopeless(container: str) -> Any:
     statuses = [_NOT_PUBLISHED, recipe.NO_CLIENT_STATUS]
     return noted(
         {"action": "FailJob", "onExitCodes": {"containerName": container, "operator": "In", "values": statuses}},
-        "5: ready, but nothing could be published; 125: no client, or wrong options. A second try would end the same.",
+        "5: nothing could be published; 125: no client, or wrong options. A second try would end the same.",
     )

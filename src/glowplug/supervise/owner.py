@@ -124,10 +124,16 @@ class StoreOwner:
         self._tell(conclusion.verdict, ready_seconds, self._say)
 
     def tell_publish(self, result: PublishResult) -> None:
-        """One line, but not when the restore has told the same reason."""
+        """One line, but not when the restore has told the same reason; a bake, which is for this alone, always says."""
         if result.outcome is PublishOutcome.PUBLISHED:
             size, seconds = units.format_size(result.bytes), units.format_seconds(result.seconds)
             self._say(f"published {size} (packed) in {seconds}")
+            return
+        if self._options.exit_when_ready and self._options.publish:
+            unchanged = result.outcome is PublishOutcome.UNCHANGED
+            self._say(
+                "published nothing: nothing is new" if unchanged else f"not published: {explained(result.reason)}"
+            )
             return
         asked = result.outcome is not PublishOutcome.UNCHANGED and self._prepared.store is not None
         if asked and result.reason != self._prepared.restore.reason:

@@ -7,8 +7,9 @@ that this machine has set aside. Everything else is `launch.prepare`, which pods
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from glowplug.core.documents.start import RestoreOutcome, RestoreResult
 from glowplug.core.errors import GlowplugError, UsageError
@@ -24,16 +25,22 @@ if TYPE_CHECKING:
     from glowplug.launch.options import RunOptions
     from glowplug.store.contract import Store
 
+_FOR_GOOD: Final = frozenset({"no-bucket", "access-denied", "wrong-region"})
+"""Codes of what does not pass while an engine compiles; credentials that are not there yet may come."""
+
 
 @dataclass(frozen=True)
 class Prepared(launching.Prepared):
-    """With the store: None where nothing may be asked of one."""
+    """With the store: None where nothing may be asked of one. `hopeless`: why a bake can never publish, "" where it may."""
 
     store: Store | None = None
+    hopeless: str = ""
 
     def without_store(self) -> launching.Prepared:
         """What another process can be told: a store is opened by each for itself."""
-        return launching.Prepared(**{name: value for name, value in vars(self).items() if name != "store"})
+        return launching.Prepared(
+            **{name: value for name, value in vars(self).items() if name not in ("store", "hopeless")}
+        )
 
 
 def with_store(prepared: launching.Prepared, store: Store | None) -> Prepared:
@@ -75,7 +82,10 @@ def prepare(
         model_config=model_config,
         stale_seconds=stale_seconds,
     )
-    return with_store(prepared, store)
+    ready = with_store(prepared, store)
+    if not (options.exit_when_ready and options.publish):
+        return ready
+    return dataclasses.replace(ready, hopeless=_never_published(ready, deadline))
 
 
 def plain(command: Sequence[str], environ: Mapping[str, str], engine: str, reason: str) -> Prepared:
@@ -162,3 +172,26 @@ def _policy(options: RunOptions) -> Callable[..., None] | None:
     from glowplug.cache import sign
 
     return sign.verifier_in(options.verify_key)
+
+
+def _never_published(prepared: Prepared, deadline: Deadline) -> str:
+    """Why this start's publish is certain to be refused, "" where it is not.
+
+    It is asked what every publish asks first; so who may read the key but no blob, say, is not taken for hopeless.
+    """
+    from glowplug.cache import commit, layout
+    from glowplug.core.faults import reason_of
+
+    store, fingerprint = prepared.store, prepared.fingerprint
+    if store is None or fingerprint is None or fingerprint.key is None or not _in_doubt(prepared.restore):
+        return ""
+    try:
+        commit.read(store, layout.manifest_path(fingerprint.key), deadline)
+    except GlowplugError as error:
+        return reason_of(error) if error.code in _FOR_GOOD else ""
+    return ""
+
+
+def _in_doubt(restore: RestoreResult) -> bool:
+    """Whether the restore leaves open that the store can be asked at all."""
+    return restore.outcome is RestoreOutcome.FAILED or restore.reason == "no_restore"

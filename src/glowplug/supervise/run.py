@@ -24,6 +24,7 @@ from glowplug.launch.execute import execute
 from glowplug.launch.observer import End, Observer
 from glowplug.launch.record import Record
 from glowplug.launch.telling import say, tell_restore
+from glowplug.launch.words import explained
 from glowplug.supervise.child import CannotStartError, Child, terminate
 from glowplug.supervise.owner import StoreOwner
 from glowplug.supervise.prepare import Prepared, plain, prepare
@@ -111,6 +112,8 @@ def _run(options: RunOptions, command: Sequence[str], environ: Mapping[str, str]
     record.write()
     if not prepared.unknown:
         tell_restore(record.start.restore)
+    if prepared.hopeless:
+        return _never_publishes(record, prepared), job.done.is_set()
     status, finished = _supervise(options, prepared, record, quarantine, child, began)
     return status, finished and job.done.is_set()
 
@@ -136,6 +139,18 @@ def _never_started(record: Record, number: int) -> int:
     record.add(exit_status=status)
     record.close()
     return status
+
+
+def _never_publishes(record: Record, prepared: Prepared) -> int:
+    """A bake is there to publish: what can never be published is not worth the minutes of an engine. Any other start goes on."""
+    say(f"not published: {explained(prepared.hopeless)}")
+    say("a bake that can publish nothing is for nothing: the engine is not started")
+    note_unfinished(
+        record, "the engine was not started: nothing can be published", prepared.hopeless, PublishOutcome.SKIPPED
+    )
+    record.close()
+    prepared.discard()
+    return NOT_PUBLISHED
 
 
 def _leave(status: int) -> None:
