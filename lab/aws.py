@@ -55,8 +55,11 @@ class Server:
 
     def env(self) -> dict[str, str]:
         """The variables by which boto3 (and glowplug's look for a bucket's region) finds it."""
+        address = f"http://{self.host}:{self.port}"
         return {
-            "AWS_ENDPOINT_URL": f"http://{self.host}:{self.port}",
+            "AWS_ENDPOINT_URL": address,
+            "AWS_ENDPOINT_URL_EC2": address,
+            "AWS_ENDPOINT_URL_EKS": address,
             "AWS_REGION": REGION,
             "AWS_ACCESS_KEY_ID": KEYS.access,
             "AWS_SECRET_ACCESS_KEY": KEYS.secret,

@@ -13,6 +13,7 @@ import pytest
 from glowplug.aws import network, sessions
 from glowplug.core.clock import Deadline
 from glowplug.core.errors import AccessDeniedError, GlowplugError, NotFoundError, UnavailableError, UsageError
+from glowplug.store import endpoints
 from lab import aws
 from tests.clocks import SLACK
 
@@ -95,9 +96,52 @@ def test_an_endpoint_that_hangs_is_left_at_the_deadline(front: aws.Front, second
 
 
 def test_nobody_there(front: aws.Front, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    with pytest.raises(UnavailableError, match="ec2:DescribeSubnets"):
+    monkeypatch.setenv("AWS_ENDPOINT_URL_EC2", "http://127.0.0.1:1")
+    with pytest.raises(
+        UnavailableError, match=r"ec2:DescribeSubnets.*AWS_ENDPOINT_URL_EC2 leads to http://127\.0\.0\.1:1"
+    ):
         _ask()
+
+
+_S3_SAYS = (
+    b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>NoSuchBucket</Code><Resource>/clusters/p</Resource></Error>'
+)
+
+
+@pytest.mark.parametrize("service", ["ec2", "eks"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        aws.Garbage(_S3_SAYS, 404),
+        aws.Refusal("AccessDenied", "IAM write operations are disabled on this server"),
+        aws.Hang(),
+        aws.Garbage(_S3_SAYS, 200),
+    ],
+    ids=["no such bucket", "refused", "hangs", "any answer"],
+)
+def test_what_went_to_the_s3_server_says_so(
+    front: aws.Front, monkeypatch: pytest.MonkeyPatch, service: str, answer: aws.Refusal | aws.Hang | aws.Garbage
+) -> None:
+    """AWS_ENDPOINT_URL is set for a store, and is for every service of AWS: no right and no network path is the cause."""
+    monkeypatch.delenv(f"AWS_ENDPOINT_URL_{service.upper()}")
+    address = os.environ["AWS_ENDPOINT_URL"]
+    front.add(answer, SUBNETS)
+    front.add(answer, "eks:DescribeCluster")
+    session = sessions.connect(os.environ, Deadline.after(3 if isinstance(answer, aws.Hang) else 30))
+    with pytest.raises(GlowplugError) as caught:
+        network.cluster(session, "p") if service == "eks" else network.subnets_of_vpc(session, "vpc-1")
+    assert caught.value.message.startswith(f"AWS_ENDPOINT_URL is set, so this went to {address}, not to AWS: ")
+    assert "unset AWS_ENDPOINT_URL" in caught.value.hint
+    assert "allow" not in caught.value.hint
+    assert "<" not in caught.value.message
+
+
+def test_whose_address_counts_is_boto3s_rule() -> None:
+    both = {"AWS_ENDPOINT_URL": "http://all", "AWS_ENDPOINT_URL_EC2": "http://ec2"}
+    assert endpoints.of_service(both, "ec2") == ("AWS_ENDPOINT_URL_EC2", "http://ec2")
+    assert endpoints.of_service(both, "eks") == ("AWS_ENDPOINT_URL", "http://all")
+    assert endpoints.of_service({**both, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}, "eks") is None
+    assert endpoints.of_service({"AWS_ENDPOINT_URL_S3": "http://s3"}, "eks") is None
 
 
 def test_no_credentials(front: aws.Front, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -454,6 +454,14 @@ def test_where_nothing_can_be_asked_the_machine_tells_what_it_can(
     assert names == ["aws", "local:instance", "local:region", "local:dns", "local:connect", "local:path"]
 
 
+def test_why_nothing_can_be_asked_stands_in_one_place(check: Check, front: aws.Front, forgotten: aws.Made) -> None:
+    front.add(aws.Refusal("UnauthorizedOperation", "You are not authorized."), "ec2:DescribeSubnets")
+    answer = check("--cluster", "forgotten")
+    assert answer.out.splitlines()[0] == "unknown  AWS does not let itself be asked: the error says why"
+    assert "not authorized" not in answer.out
+    assert answer.err.count("You are not authorized.") == 1
+
+
 def test_aws_that_is_silent_is_left_at_the_deadline(check: Check, front: aws.Front, forgotten: aws.Made) -> None:
     front.add(aws.Hang(), "ec2:DescribeRouteTables")
     begin = time.monotonic()

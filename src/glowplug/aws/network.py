@@ -171,9 +171,8 @@ def cluster(session: Session, name: str) -> Cluster:
         ) from error
     found = _mapping(answer.get("cluster"))
     if _text(found, "name") != name:
-        raise UnavailableError(
-            "what answers for AWS is not EKS", hint="check the network path, proxies and AWS_ENDPOINT_URL"
-        )
+        fault = UnavailableError("what answers for AWS is not EKS", hint="check the network path and proxies")
+        raise session.located(fault, "eks")
     network = _mapping(found.get("resourcesVpcConfig"))
     subnets = tuple(item for item in _list(network.get("subnetIds")) if isinstance(item, str))
     return Cluster(

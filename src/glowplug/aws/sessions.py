@@ -11,6 +11,7 @@ Nothing here writes. `aws/network.py` holds the list of all actions, which is al
 from __future__ import annotations
 
 import importlib.util
+import re
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from glowplug.core import bounded, redact
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 POLICY: Final = "docs/howto/check-the-network.md"
+
+_ALL_SERVICES: Final = "AWS_ENDPOINT_URL"
+_UNSET: Final = (
+    "unset AWS_ENDPOINT_URL for this command; AWS_ENDPOINT_URL_S3 names another server for stores alone, "
+    "AWS_ENDPOINT_URL_EC2 and AWS_ENDPOINT_URL_EKS one for these questions"
+)
+_MARKUP: Final = re.compile(r"(?:b?['\"])?<[?!/A-Za-z]")
 
 _CONNECT_SECONDS: Final = 3
 _READ_SECONDS: Final = 10
@@ -79,8 +87,9 @@ _ABSENT: Final = frozenset({"ResourceNotFoundException"})
 class Session:
     """One region's control planes, asked by whoever boto3 finds. Safe for one thread."""
 
-    def __init__(self, session: Any, region: str, deadline: Deadline) -> None:
+    def __init__(self, session: Any, region: str, deadline: Deadline, environ: Mapping[str, str]) -> None:
         self._session = session
+        self._environ = environ
         self._deadline = deadline
         self._clients: dict[str, Any] = {}
         self._status = 0
@@ -137,15 +146,25 @@ class Session:
     def _bounded(self, service: str, action: str, work: Callable[[], T]) -> T:
         try:
             return bounded.call(work, self._deadline, f"asking AWS ({permission(service, action)})")
-        except GlowplugError:
-            raise
         except Exception as error:
             fault = translate(error, service, action)
             if _is(error, "ResponseParserError") and self._status:
-                raise type(fault)(
-                    f"{fault.message} (status {self._status})", code=fault.code, hint=fault.hint
-                ) from error
-            raise fault from error
+                fault = type(fault)(f"{fault.message} (status {self._status})", code=fault.code, hint=fault.hint)
+            raise self.located(fault, service) from error
+
+    def located(self, fault: GlowplugError, service: str) -> GlowplugError:
+        """The same fault; where a variable has sent the question elsewhere than to AWS it says so, since that explains most."""
+        found = endpoints.of_service(self._environ, service)
+        if found is None:
+            return fault
+        name, address = found
+        if name != _ALL_SERVICES:
+            return type(fault)(f"{fault.message} ({name} leads to {address})", code=fault.code, hint=fault.hint)
+        words = fault.message.removeprefix("AWS ")
+        words = f"it {words}" if words != fault.message else words
+        return type(fault)(
+            f"{name} is set, so this went to {address}, not to AWS: {words}", code=fault.code, hint=_UNSET
+        )
 
 
 def connect(environ: Mapping[str, str], deadline: Deadline, region: str = "") -> Session:
@@ -182,7 +201,7 @@ def connect(environ: Mapping[str, str], deadline: Deadline, region: str = "") ->
         ) from error
     if not found:
         raise UsageError("no AWS region is known", code="no-region")
-    return Session(session, endpoints.check_region(found, "the region of the profile"), deadline)
+    return Session(session, endpoints.check_region(found, "the region of the profile"), deadline, environ)
 
 
 def permission(service: str, action: str) -> str:
@@ -273,9 +292,7 @@ def _check_answer(answer: Mapping[str, Any], service: str) -> None:
     Raises UnavailableError.
     """
     if service == "ec2" and not (answer.get("ResponseMetadata") or {}).get("RequestId"):
-        raise UnavailableError(
-            "what answers for AWS is not EC2", hint="check the network path, proxies and AWS_ENDPOINT_URL"
-        )
+        raise UnavailableError("what answers for AWS is not EC2", hint="check the network path and proxies")
 
 
 def _is(error: BaseException, *names: str) -> bool:
@@ -284,5 +301,9 @@ def _is(error: BaseException, *names: str) -> bool:
 
 
 def _line(value: object) -> str:
-    """One line of others' words, which may quote a proxy's address or a login program: without passwords."""
-    return redact.value("", one_line(" ".join(endpoints.said(value)[:_LOOKED_AT].split())))[:_SHOWN]
+    """One line of others' words, which may quote a proxy's address or a login program: without passwords, and without pages."""
+    words = one_line(" ".join(endpoints.said(value)[:_LOOKED_AT].split()))
+    page = _MARKUP.search(words)
+    if page is not None:
+        words = words[: page.start()].rstrip(" :") or "a page of markup"
+    return redact.value("", words)[:_SHOWN]

@@ -109,6 +109,17 @@ def check_services(environ: Mapping[str, str]) -> None:
             check_endpoint(value, name)
 
 
+def of_service(environ: Mapping[str, str], service: str) -> tuple[str, str] | None:
+    """The variable that says where a service of AWS's is asked, and that address; None where no variable does.
+
+    By boto3's rules, which reads them itself: the service's own goes before AWS_ENDPOINT_URL, which is meant for all of them.
+    """
+    if environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
+        return None
+    names = (f"{_SERVICE}_{service.upper()}", _SERVICE)
+    return next(((name, environ[name]) for name in names if environ.get(name)), None)
+
+
 def check_keys(environ: Mapping[str, str]) -> None:
     """What cannot be a header of HTTP cannot be a key. Raises AccessDeniedError (`no-credentials`), without the value."""
     for name in _KEYS:

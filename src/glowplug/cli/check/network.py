@@ -100,9 +100,10 @@ def command(
             fault = error
             found += [_refused(error), *(_look(deadline, region).checks if asked else ())]
     answer = Checks(tuple(found))
-    text.show(output, answer)
-    if fault is not None and asked:
-        raise fault
+    raised = fault if asked else None
+    text.show(output, answer, {"aws": "AWS does not let itself be asked: the error says why"} if raised else None)
+    if raised is not None:
+        raise raised
     text.finish(context, answer)
 
 

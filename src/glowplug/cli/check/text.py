@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.core.documents import codec
 from glowplug.core.printable import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import click
 
@@ -19,10 +20,14 @@ _ORDER: Final = ("fail", "warn", "unknown", "pass")
 _WIDTH: Final = max(map(len, _ORDER))
 
 
-def show(output: Output, checks: Checks) -> None:
-    """Print them all in the chosen form."""
+def show(output: Output, checks: Checks, short: Mapping[str, str] | None = None) -> None:
+    """Print them all in the chosen form. `short`: name → what stands in the text for a check whose words follow as an error."""
     document: dict[str, Any] = codec.to_json(checks)
-    output.document({"schema": document.pop("schema"), **document}, lambda: _text(checks.checks))
+    told = [
+        dataclasses.replace(check, message=short[check.name], hint="") if short and check.name in short else check
+        for check in checks.checks
+    ]
+    output.document({"schema": document.pop("schema"), **document}, lambda: _text(told))
 
 
 def finish(context: click.Context, checks: Checks) -> None:
