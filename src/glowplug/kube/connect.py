@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SECONDS: Final = 30.0
 """How long one question may take, a login program included."""
+BY_VARIABLE: Final = "let KUBECONFIG name one"
+"""What a command without an option for it can be told."""
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -68,21 +70,21 @@ def from_kubeconfig(
     seconds: float = SECONDS,
     environ: Mapping[str, str] = os.environ,
     most_bytes: int = MOST_ANSWER,
+    hint: str = BY_VARIABLE,
 ) -> Client:
     """As the user of a context, else of the current one; of this file, else of KUBECONFIG's or ~/.kube/config.
 
-    Raises UsageError (no file, no such context; `missing-extra`), BadInputError, AccessDeniedError (`no-credentials`).
+    Raises UsageError (no file, with `hint`; no such context; `missing-extra`), BadInputError, AccessDeniedError
+    (`no-credentials`).
     """
     _check_installed()
     files = kubeconfig.paths(path, environ)
     if not files:
-        raise UsageError(
-            "no kubeconfig: neither KUBECONFIG nor ~/.kube/config names one", hint="give --kubeconfig FILE"
-        )
+        raise UsageError(_no_kubeconfig(environ), hint=hint)
     try:
         joined = kubeconfig.read(files)
     except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}", hint="give --kubeconfig FILE") from error
+        raise UsageError(f"{error.filename}: {error.strerror}", hint=hint) from error
     chosen = kubeconfig.choose(joined, context)
     return _client(chosen.cluster, chosen.user, chosen.namespace, seconds, environ, most_bytes)
 
@@ -94,6 +96,7 @@ def found(
     seconds: float = SECONDS,
     environ: Mapping[str, str] = os.environ,
     most_bytes: int = MOST_ANSWER,
+    hint: str = BY_VARIABLE,
 ) -> Client:
     """By the kubeconfig that is named or there, else, in a pod, as its service account. Raises as the two above.
 
@@ -101,7 +104,15 @@ def found(
     """
     if not (path or context or kubeconfig.paths("", environ)) and environ.get("KUBERNETES_SERVICE_HOST"):
         return in_cluster(seconds=seconds, environ=environ, most_bytes=most_bytes)
-    return from_kubeconfig(path, context, seconds=seconds, environ=environ, most_bytes=most_bytes)
+    return from_kubeconfig(path, context, seconds=seconds, environ=environ, most_bytes=most_bytes, hint=hint)
+
+
+def _no_kubeconfig(environ: Mapping[str, str]) -> str:
+    listed = kubeconfig.by_variable(environ)
+    if not listed:
+        return "no kubeconfig: neither KUBECONFIG nor ~/.kube/config names one"
+    absent = "it is not there" if len(listed) == 1 else "none of them is there"
+    return f"KUBECONFIG names {', '.join(map(str, listed))}, and {absent}"
 
 
 def _check_installed() -> None:

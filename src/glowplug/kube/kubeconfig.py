@@ -93,11 +93,16 @@ def paths(named: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """The files to read: the one that is named, else those of KUBECONFIG, else ~/.kube/config, of which only what is there."""
     if named:
         return (Path(named).expanduser(),)
-    listed = [Path(one).expanduser() for one in environ.get("KUBECONFIG", "").split(os.pathsep) if one]
+    listed = by_variable(environ)
     home = environ.get("HOME", "")
     if not listed and home:
-        listed = [Path(home) / ".kube" / "config"]
+        listed = (Path(home) / ".kube" / "config",)
     return tuple(one for one in listed if one.exists())
+
+
+def by_variable(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files that KUBECONFIG names, whether they are there or not."""
+    return tuple(Path(one).expanduser() for one in environ.get("KUBECONFIG", "").split(os.pathsep) if one)
 
 
 def read(files: Sequence[Path]) -> dict[str, Any]:
