@@ -99,7 +99,36 @@ def test_an_object_of_a_cluster_needs_one(capsys, monkeypatch, tmp_path, source)
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     assert main(["startup", source]) == 2
-    assert "no kubeconfig: neither KUBECONFIG nor ~/.kube/config" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "no kubeconfig: neither KUBECONFIG nor ~/.kube/config" in said
+    assert "hint: give --kubeconfig FILE, or let KUBECONFIG name one" in said
+
+
+@pytest.mark.parametrize("names", [["gone"], ["gone", "lost"]])
+def test_a_kubeconfig_that_is_named_and_not_there(capsys, monkeypatch, tmp_path, names):
+    files = [str(tmp_path / name) for name in names]
+    monkeypatch.setenv("KUBECONFIG", ":".join(files))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    assert main(["startup", "pod/x"]) == 2
+    said = capsys.readouterr().err
+    assert (
+        f"KUBECONFIG names {', '.join(files)}, and {'it is not' if len(files) == 1 else 'none of them is'} there"
+        in said
+    )
+    for command in (["agent", "release"], ["agent", "--node-name", "n", "--domain", "d", "--root", str(tmp_path)]):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert files[0] in said
+        assert "--kubeconfig" not in said, "which these commands do not have"
+
+
+@pytest.mark.parametrize("source", ["foo/llama", "llama-bake-xyz", "nothing-here.log"])
+def test_what_is_neither_a_file_nor_an_object_is_told_how_objects_are_named(capsys, source):
+    assert main(["startup", source]) == 3
+    said = capsys.readouterr().err
+    assert f"{source}: No such file" in said
+    assert "pod/NAME, deploy/NAME" in said
+    assert "-n" in said
 
 
 def test_a_file_of_that_name_is_a_file(tmp_path, monkeypatch):

@@ -215,6 +215,13 @@ def test_a_container_that_waits_without_a_word_is_explained_by_what_failed(reaso
     assert pod_status.waiting(pod(containerStatuses=[state]), "c", around) == said
 
 
+def test_what_the_scheduler_says_of_preemption_is_left_out() -> None:
+    told = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+    more = " preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    unscheduled = condition("PodScheduled", 0, "False") | {"reason": "Unschedulable", "message": told + more}
+    assert pod_status.waiting(pod(conditions=[unscheduled]), "c", Around((), None, T0)) == f"Unschedulable: {told}"
+
+
 @pytest.mark.parametrize(
     ("containers", "chosen"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -76,13 +77,28 @@ def test_a_start_in_plain_characters():
     assert text.isascii()
     assert text == (
         "vllm\n"
-        "compile HIT: compiled code came from the cache, 2.0 s of compilation\n"
+        "compile HIT: compiled code came from the cache, loaded in 2.0 s\n"
         "ready after 12.0 s\n"
         "restore: 15.3 MB in 310 ms from s3://cache\n"
         "\n"
         "  imports           10.0 s   83%  ########################################\n"
-        "  compile            2.0 s   17%                                          ########"
+        "  load compiled      2.0 s   17%                                          ########"
     )
+
+
+def test_a_hit_that_is_doubted_keeps_the_engines_word():
+    text = plain(start_text(replace(WARM, verdict=Verdict(Compile.HIT, 12.0, "loaded, yet 12 s of compilation"))))
+    assert "compile HIT: loaded, yet 12 s of compilation, 12.0 s of compilation" in text
+    assert "\n  compile " in text
+
+
+def test_why_a_pod_waits_is_shown_from_its_beginning():
+    message = "Unschedulable: 0/2 nodes are available: " + ", ".join(f"{n} node(s) had reason {n}" for n in range(9))
+    text = plain(start_text(Start(id="p", source="pod", started_at="", kubernetes={"waiting": message})))
+    assert f"waiting: {message}" in text
+    endless = Start(id="p", source="pod", started_at="", kubernetes={"waiting": message + "x" * 9000})
+    assert f"waiting: {message}" in plain(start_text(endless))
+    assert len(plain(start_text(endless))) < 1000
 
 
 def test_a_start_of_which_nothing_is_known():

@@ -17,7 +17,7 @@ from glowplug.cli.streams import standard_input
 from glowplug.core import units
 from glowplug.core.clock import SYSTEM
 from glowplug.core.documents import codec
-from glowplug.core.errors import BadInputError, UsageError
+from glowplug.core.errors import BadInputError, GlowplugError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 HEAD: Final = 1 << 16
 LARGEST_DOCUMENT: Final = 1 << 28
+_KUBECONFIG: Final = "give --kubeconfig FILE, or let KUBECONFIG name one"
+_OBJECTS: Final = (
+    "for what is in a cluster write pod/NAME, deploy/NAME, sts/, ds/, rs/ or job/NAME, and its namespace behind -n (default: the "
+    "context's)"
+)
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,11 @@ def starts_in(source: str, engine: str | None, cluster: Cluster) -> list[Named]:
         return _of_cluster(cluster, engine, kind=meant, name=rest)
     if source == "-":
         return _read(standard_input(), "stdin", engine)
-    with Path(source).open("rb") as stream:
+    try:
+        stream = Path(source).open("rb")  # noqa: SIM115 - closed below
+    except FileNotFoundError as error:
+        raise GlowplugError(f"{source}: {error.strerror}", code="os", hint=_OBJECTS) from error
+    with stream:
         return _read(stream, source, engine)
 
 
@@ -162,7 +171,7 @@ def _of_cluster(
 
     now = SYSTEM.now()
     read = pods.reading(_readers(engine), engine, now)
-    with connect.found(cluster.kubeconfig, cluster.context) as api:
+    with connect.found(cluster.kubeconfig, cluster.context, hint=_KUBECONFIG) as api:
         namespace = cluster.namespace or api.default_namespace
         what = f"{kind}/{name}" if kind else selector
         found = pods.pods_of(api, namespace, kind, name) if kind else pods.pods_by(api, namespace, selector, what)

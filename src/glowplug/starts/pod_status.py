@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SOURCE: Final = "pod"
 INFERRED: Final = "pod, inferred"
+_PREEMPTION: Final = " preemption: "
+"""Where a scheduler's message goes on with why no other pod had to go: nothing that a person can act upon."""
 _PAUSE: Final = 3.0
 """Seconds before a container from which on an image was pulled, where no event is left that would say so."""
 _DURATION: Final = re.compile(
@@ -134,7 +136,7 @@ def waiting(pod: Object, container: str, around: Around) -> str:
     """Why the container does not run, "" where it does or nobody says."""
     scheduled = next((one for one in _conditions(pod) if one.get("type") == "PodScheduled"), {})
     if scheduled.get("status") == "False":
-        return said(scheduled.get("reason"), scheduled.get("message"))
+        return said(scheduled.get("reason"), _text(scheduled.get("message")).partition(_PREEMPTION)[0])
     for kind in ("initContainerStatuses", "containerStatuses"):
         for one in _items(_at(pod, "status", kind)):
             state = _mapping(_at(one, "state", "waiting"))

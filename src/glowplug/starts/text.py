@@ -58,6 +58,8 @@ _VERDICTS: Final = {
 _SINCE: Final = {"log": " (since the first line of the log)"}
 _BAR_WIDTH: Final = 48
 _REASON: Final = 160
+_WAITING: Final = 400
+"""A scheduler's sentence has a clause for each reason, and each may be the one that matters."""
 _VISIBLE: Final = 0.05
 """Seconds of difference from which one decimal shows something."""
 
@@ -145,8 +147,14 @@ def _verdict(start: Start) -> str:
     colour, meaning = _VERDICTS[start.verdict.compile]
     reason = _shorten(_clean(start.verdict.reason), _REASON)
     seconds = start.verdict.compile_seconds
-    took = "" if seconds is None else f", {format_seconds(seconds)} of compilation"
+    doing = "loaded in {}" if _loaded(start) else "{} of compilation"
+    took = "" if seconds is None else f", {doing.format(format_seconds(seconds))}"
     return f"compile {_style(start.verdict.compile.value.upper(), 1, colour)}: {reason or meaning}{took}"
+
+
+def _loaded(start: Start) -> bool:
+    """Whether the seconds that the engine counts as compilation were nothing but the loading of what had been compiled."""
+    return start.verdict.compile is Compile.HIT and not start.verdict.reason
 
 
 def _figures(start: Start) -> Iterable[str]:
@@ -157,7 +165,7 @@ def _figures(start: Start) -> Iterable[str]:
         yield "still starting" if is_starting(start) else "not seen ready"
     waiting = start.kubernetes.get("waiting") if start.kubernetes else None
     if waiting:
-        yield f"waiting: {_shorten(_clean(str(waiting)), _REASON)}"
+        yield f"waiting: {_cut(_clean(str(waiting)), _WAITING)}"
     if start.engine_init_seconds is not None:
         yield f"engine init {format_seconds(start.engine_init_seconds)}"
     loaded = weights_words(start)
@@ -203,7 +211,8 @@ def _bars(start: Start, glyphs: Glyphs) -> Iterable[str]:
     for phase in start.phases:
         bar = _bar(phase, end, glyphs)
         share = max(0.0, phase.seconds) / end
-        label = f"  {_words(phase.name):<14}{phase.seconds:>8.1f} s {share:>5.0%}  "
+        words = "load compiled" if phase.name == "compile" and _loaded(start) else _words(phase.name)
+        label = f"  {words:<14}{phase.seconds:>8.1f} s {share:>5.0%}  "
         yield f"{label}{_style(bar, _COLOURS.get(phase.name, 37))}{_speed(phase)}"
 
 
@@ -235,6 +244,11 @@ def _clean(text: str) -> str:
 
 def _shorten(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length // 2 - 1]}…{text[-(length - length // 2) :]}"
+
+
+def _cut(text: str, length: int) -> str:
+    """What comes first matters most."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _style(text: str, *codes: int) -> str:
