@@ -1,4 +1,4 @@
-"""`python -m lab.cluster up [NODES]`, `down`, `build`: a cluster at a prompt.
+"""`python -m lab.cluster up [NODES]`, `load ARCHIVE`, `down`, `build`: a cluster at a prompt.
 
 `up` returns when all nodes are Ready and prints what a shell needs to use the cluster; it goes on until `down`. `down` ends the
 clusters of prompts, and removes what killed harnesses left; those of test runs that still go on are not its own.
@@ -17,10 +17,10 @@ from pathlib import Path
 from types import FrameType
 
 from lab import cachedir
-from lab.cluster import harness, leftovers, spaces
+from lab.cluster import harness, inside, leftovers, spaces
 from lab.kube import binaries
 
-_USAGE = "usage: python -m lab.cluster up [NODES] | down | build"
+_USAGE = "usage: python -m lab.cluster up [NODES] | load ARCHIVE | down | build"
 _EXPORTS = "exports"
 
 
@@ -34,6 +34,8 @@ def main(arguments: Sequence[str]) -> int:
                 return _up(int(number))
             case ["hold", number] if number.isdecimal():
                 return _hold(int(number))
+            case ["load", archive]:
+                return _load(Path(archive))
             case ["down"]:
                 return _down()
             case ["build"]:
@@ -124,10 +126,26 @@ def _let_go() -> None:
     os.close(nowhere)
 
 
+def _load(archive: Path) -> int:
+    """The image in that archive onto every node of the prompt's cluster."""
+    base = next((one.base for one in leftovers.found() if one.at_prompt), None)
+    nodes = {} if base is None else inside.running(base)
+    if not nodes:
+        print("lab: no cluster of this prompt is up: make cluster-up", file=sys.stderr)
+        return 1
+    names: list[str] = []
+    for name, group in nodes.items():
+        with cachedir.step(f"loading {archive.name} onto {name}"):
+            names += inside.load(group, archive)
+    print(*dict.fromkeys(names), sep="\n")
+    return 0
+
+
 def _down() -> int:
+    ended = {one.name for one in leftovers.found() if one.at_prompt}
     removed, left = leftovers.clean(prompts=True)
     for name in removed:
-        print(f"removed what {name} left", file=sys.stderr)
+        print(f"ended {name}" if name in ended else f"removed what {name} left", file=sys.stderr)
     for name in left:
         print(f"left alone: {name}, whose harness still runs", file=sys.stderr)
     return 0

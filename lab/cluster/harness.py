@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from lab import cachedir, kube, s3
-from lab.cluster import ability, cgroups, control, images, keeper, leftovers, machine, network, pods, spaces
+from lab.cluster import ability, cgroups, control, images, inside, keeper, leftovers, machine, network, pods, spaces
 from lab.cluster.world import MOST_NODES
 from lab.guarded import Guarded
 from lab.kube import binaries
@@ -146,19 +146,7 @@ class Node:
         self, argv: Sequence[str], *, stdin: IO[bytes] | None = None, timeout: float = 120.0
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on the node itself, as its root; text output captured. Raises OSError when the node is down."""
-        pid = cgroups.first(self.task.group)
-        if pid is None:
-            raise OSError(f"{self.name} does not run")
-        enter = ["nsenter", f"--target={pid}", "--mount", "--net", "--uts", "--ipc", "--pid", "--root", "--wd=/"]
-        return subprocess.run(
-            [*enter, "--", *argv],
-            env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-            stdin=stdin or subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-        )
+        return inside.run(self.task.group, argv, stdin=stdin, timeout=timeout)
 
     def crash(self) -> None:
         """As if its power was cut: every process is gone, memory is lost, the disk and the Node object stay."""
@@ -275,7 +263,7 @@ class Cluster:
         """Import an image (`images.pack`) on every node that runs and on all that will be added."""
         for node in self.nodes.values():
             if node.running:
-                _load(node, archive)
+                inside.load(node.task.group, archive)
         self._loaded.append(archive)
 
     def kubectl(self, *words: str, stdin: str | None = None, timeout: float = 60.0) -> str:
@@ -445,13 +433,6 @@ def up(
 def machine_argv(task: machine.Task) -> list[str]:
     """The command by which a node starts in the world."""
     return spaces.module("machine", "boot", str(Path(task.directory) / "task.json"))
-
-
-def _load(node: Node, archive: Path) -> None:
-    with archive.open("rb") as file:
-        done = node.run(images.import_command(), stdin=file)
-    if done.returncode != 0:
-        raise OSError(f"{node.name}: {archive.name}: {done.stderr.strip()}")
 
 
 def _wait_for(process: Guarded, log: Path, ask: Callable[[], _Found | None]) -> _Found:
