@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +14,8 @@ def name(environ: Mapping[str, str]) -> str:
     for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         if environ.get(variable):
             return environ[variable]
+    import pwd  # a library of its own, for those who have no such variable
+
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except (KeyError, OSError):

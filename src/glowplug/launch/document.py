@@ -5,7 +5,7 @@ Everything quoted of the command and the environment passes through redaction.
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import TYPE_CHECKING, Any
 
 from glowplug.core import redact
@@ -41,7 +41,7 @@ def begun(prepared: Prepared, options: RunOptions, command: Sequence[str], *, wa
         workload["cache_root"] = {"private": True, "reason": prepared.private}
     workload["domain"] = options.domain
     return Start(
-        id=secrets.token_hex(8),
+        id=os.urandom(8).hex(),
         source=source,
         started_at=iso(wall),
         workload=workload,

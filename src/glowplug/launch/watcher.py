@@ -165,7 +165,9 @@ class _Ends:
         return bytes(data)
 
     def watching(self) -> None:
-        """Let the launcher go on."""
+        """Let the launcher go on, and stand behind the engine that it becomes: until now it has waited for us."""
+        with contextlib.suppress(OSError):
+            os.nice(_NICENESS)
         with contextlib.suppress(OSError):
             os.write(self.write, b"1")
         os.close(self.write)
@@ -235,7 +237,7 @@ def _wake(descriptor: int) -> None:
 
 
 def _settle_down(kept: set[int]) -> None:
-    """Let go of everything that is the engine's, and stand behind it. It lives long: what it gives up is looked for again."""
+    """Let go of everything that is the engine's, and be the first to end. It lives long: what it gives up is looked for again."""
     gc.enable()
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1):
@@ -247,8 +249,6 @@ def _settle_down(kept: set[int]) -> None:
                     os.close(int(name))
     with contextlib.suppress(OSError):
         os.chdir("/")
-    with contextlib.suppress(OSError):
-        os.nice(_NICENESS)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO, "ascii")
 

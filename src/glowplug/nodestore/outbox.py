@@ -14,7 +14,6 @@ import errno
 import fcntl
 import json
 import os
-import secrets as randomness
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -202,7 +201,7 @@ def _ours() -> Iterator[None]:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO]:
     """A file that takes the place of `path` when the block ends well; its lock tells a sweep that somebody is at it."""
-    temporary = path.with_name(f"{atomic.TEMPORARY_PREFIX}{randomness.token_hex(8)}")
+    temporary = path.with_name(f"{atomic.TEMPORARY_PREFIX}{os.urandom(8).hex()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _MODE)
     try:
         with os.fdopen(descriptor, "wb") as handle:
