@@ -5,12 +5,15 @@ Asked by the address of the agent's pod and sent by the node's root: agents have
 
 from __future__ import annotations
 
+import json
 import re
 import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from lab.cluster import Cluster, Node, pods
-from lab.fleet.rendered import AGENT, SYSTEM
+from lab.fleet.rendered import AGENT, GPU_NODE, SYSTEM
 from lab.kube.client import wait_for
 
 ROOT = "/mnt/k8s-disks/0/glowplug"
@@ -20,9 +23,8 @@ _FIND = "pgrep -f -- '[g]lowplug.* agent'"
 
 def pod_of(running: Cluster, node: str) -> dict[str, Any]:
     """The agent's pod on that node. Raises LookupError."""
-    for pod in running.kube.admin.list("v1", "Pod", SYSTEM):
-        own = pod["metadata"]["labels"].get("app") == AGENT and pod["spec"].get("nodeName") == node
-        if own and "deletionTimestamp" not in pod["metadata"]:
+    for pod in _pods_on(running, node):
+        if "deletionTimestamp" not in pod["metadata"]:
             return pod
     raise LookupError(f"no agent on {node}")
 
@@ -63,6 +65,36 @@ def replace(running: Cluster, node: str, seconds: float = 90.0) -> None:
     wait_for(seconds, f"a new agent runs on {node}", runs)
 
 
+@contextmanager
+def away(running: Cluster, node: str) -> Iterator[None]:
+    """No agent runs on that node, as on one that its DaemonSet does not mean; one comes at the end, and is not waited for."""
+    _label(running, node, dict.fromkeys(GPU_NODE))
+    try:
+        wait_for(60, f"the agent of {node} is gone", lambda: not _pods_on(running, node))
+        yield
+    finally:
+        _label(running, node, GPU_NODE)
+
+
+@contextmanager
+def told(running: Cluster, node: str, variables: Mapping[str, str]) -> Iterator[None]:
+    """That node's agent, and no other one's, is started with more variables; at the end as it was."""
+    before = running.kube.admin.get("apps/v1", "DaemonSet", AGENT, SYSTEM).document["spec"]
+    _change(
+        running, {"type": "OnDelete", "rollingUpdate": None}, [{"name": k, "value": v} for k, v in variables.items()]
+    )
+    try:
+        replace(running, node)
+        yield
+    finally:
+        (container,) = before["template"]["spec"]["containers"]
+        old = {one["name"]: one for one in container["env"]}
+        gone = [old.get(name, {"$patch": "delete", "name": name}) for name in variables]
+        _change(running, {"type": "OnDelete", "rollingUpdate": None}, gone)
+        replace(running, node)  # before the strategy is back, which would begin anew with the other nodes
+        _change(running, before["updateStrategy"], [])
+
+
 def signal(node: Node, name: str) -> None:
     """Send that signal (KILL, STOP, CONT) to the agent's processes on a node. Raises OSError when there is none."""
     done = node.run(["sh", "-c", f"kill -{name} $({_FIND})"])
@@ -87,3 +119,25 @@ def events(running: Cluster, pod: str, namespace: str = "default") -> dict[str, 
     """Reason → message of the events about a pod."""
     found = running.kube.admin.list("v1", "Event", namespace)
     return {one["reason"]: one.get("message", "") for one in found if one["involvedObject"].get("name") == pod}
+
+
+def _pods_on(running: Cluster, node: str) -> list[dict[str, Any]]:
+    """Agents of that node, those that are being ended too."""
+    return [
+        pod
+        for pod in running.kube.admin.list("v1", "Pod", SYSTEM)
+        if pod["metadata"]["labels"].get("app") == AGENT and pod["spec"].get("nodeName") == node
+    ]
+
+
+def _label(running: Cluster, node: str, labels: Mapping[str, str | None]) -> None:
+    """None takes a label away."""
+    words = [f"{name}-" if value is None else f"{name}={value}" for name, value in labels.items()]
+    running.kubectl("label", "node", node, "--overwrite", *words)
+
+
+def _change(running: Cluster, strategy: Mapping[str, Any], variables: list[dict[str, Any]]) -> None:
+    container = {"name": "agent", "env": variables}
+    spec = {"updateStrategy": strategy, "template": {"spec": {"containers": [container]}}}
+    patch = json.dumps({"spec": spec})
+    running.kubectl("patch", "daemonset", AGENT, f"--namespace={SYSTEM}", "--type=strategic", f"--patch={patch}")

@@ -14,8 +14,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 
@@ -34,7 +35,8 @@ COUNTED = "example.com/engine"
 _FEW = {"cpu": "10m"}
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a mount of the pod's own
 _INSTANCE_LABEL = "node.kubernetes.io/instance-type"
-_GPU_NODE = {"karpenter.k8s.aws/instance-gpu-count": "1"}
+GPU_NODE = {"karpenter.k8s.aws/instance-gpu-count": "1"}
+"""By which the agent's DaemonSet knows its nodes."""
 
 
 def gpu_node(engines: int = 1, **labels: str) -> Shape:
@@ -42,7 +44,7 @@ def gpu_node(engines: int = 1, **labels: str) -> Shape:
 
     Neither a label nor a resource says that it has GPUs: engines here run on a CPU, and that is what agents have to believe.
     """
-    return Shape(_GPU_NODE | labels, ("nvidia.com/gpu=true:NoSchedule",), engines, COUNTED)
+    return Shape(GPU_NODE | labels, ("nvidia.com/gpu=true:NoSchedule",), engines, COUNTED)
 
 
 def render(*words: str) -> list[Document]:
@@ -106,10 +108,17 @@ def apply(running: Cluster, documents: Iterable[Document]) -> None:
 
 def keys(running: Cluster, domain: str, bucket: str = "cache") -> list[str]:
     """The digests of the keys that the store has for that domain, as their objects are named."""
-    status, body = running.s3.request("GET", f"/{bucket}", query=f"list-type=2&prefix=v1%2F{domain}%2Fkeys%2F")
+    return [path.stem for path in key_paths(running, domain, bucket)]
+
+
+def key_paths(running: Cluster, domain: str, bucket: str = "cache") -> list[PurePosixPath]:
+    """The names of their objects, from the GPU on. Raises OSError."""
+    prefix = f"v1/{domain}/keys/"
+    status, body = running.s3.request("GET", f"/{bucket}", query=f"list-type=2&prefix={quote(prefix, safe='')}")
     if status != 200:
         raise OSError(f"listing {bucket}: {status}")
-    return re.findall(r"<Key>[^<]*/([0-9a-f]+)\.json</Key>", body.decode())
+    found = re.findall(rf"<Key>{re.escape(prefix)}([^<]*/[0-9a-f]+\.json)</Key>", body.decode())
+    return list(map(PurePosixPath, found))
 
 
 def wait_for_keys(running: Cluster, domain: str, number: int = 1, seconds: float = 90.0) -> None:

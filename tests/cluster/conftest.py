@@ -11,21 +11,27 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import pytest
 
+from glowplug import __version__
+from glowplug.manifests import recipe
 from lab import cluster, engine, s3
 from lab.cluster import cgroups, leftovers, network
 from lab.faults import Proxy
-from lab.fleet import image, rendered
+from lab.fleet import agents, image, rendered
 from lab.kube.client import wait_for
-from tests.cluster import credentials
+from tests.cluster import credentials, programs, workloads
 
 OTHERS = "others"
 """A namespace that no agent was told to believe."""
+
+IMAGE = f"glowplug:{__version__}"
+BAKED = recipe.Start("s3://pods")
+"""What pods of direct mode restore from, and the fixture `baked` bakes into."""
 
 _SETTINGS = (
     *("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys"),
@@ -128,7 +134,17 @@ class Fleet:
 
     running: cluster.Cluster
     proxy: Proxy
+    store: s3.Server
+    """The proxy as pods reach it."""
     role: credentials.Service
+
+
+@dataclass(frozen=True)
+class First:
+    """What the first pod of the fleet's first workload brought into the store: its key, and what its agent counted meanwhile."""
+
+    digest: str
+    counted: Mapping[str, float]
 
 
 @pytest.fixture(scope="session")
@@ -148,13 +164,56 @@ def fleet() -> Iterator[Fleet]:
         rendered.apply(running, rendered.told(documents, own | role.env(running.expose(role.server))))
         running.kubectl("create", "namespace", OTHERS)
         rendered.wait_for_agents(running)
-        yield Fleet(running, proxy, role)
+        yield Fleet(running, proxy, store, role)
 
 
 @pytest.fixture(scope="session")
 def python() -> Path:
     """The engine environment's interpreter."""
     return engine.build()
+
+
+@pytest.fixture(scope="session")
+def running(fleet: Fleet) -> cluster.Cluster:
+    """The fleet's cluster; tests that need one of their own have a fixture of this name."""
+    return fleet.running
+
+
+@pytest.fixture(scope="session")
+def proxy(fleet: Fleet) -> Proxy:
+    """What stands between the agents and the store."""
+    return fleet.proxy
+
+
+@pytest.fixture(scope="session")
+def make(fleet: Fleet, python: Path) -> workloads.Workloads:
+    """Workloads of node mode."""
+    return workloads.Workloads(fleet.running, python)
+
+
+@pytest.fixture(scope="session")
+def first(fleet: Fleet, make: workloads.Workloads) -> First:
+    """A pod of node-1 has compiled for one rank."""
+    before = agents.metrics(fleet.running, "node-1")
+    keys = set(rendered.keys(fleet.running, "default"))
+    assert make.verdict("first", 1, "node-1") == "miss"
+    workloads.wait_until_published(fleet.running, "first")
+    after = agents.metrics(fleet.running, "node-1")
+    (digest,) = set(rendered.keys(fleet.running, "default")) - keys
+    return First(digest, {name: value - before.get(name, 0.0) for name, value in after.items()})
+
+
+@pytest.fixture(scope="session")
+def published(first: First) -> str:
+    """The digest of its key, which pods for one rank have on either node."""
+    return first.digest
+
+
+@pytest.fixture(scope="session")
+def baked(fleet: Fleet, python: Path) -> str:
+    """What the Job printed that baked for pods of direct mode."""
+    pod = programs.compiling("bakes", recipe.bake(IMAGE, BAKED, 300), python, fleet.running.s3, "--layers", "1")
+    return fleet.running.run(pod, seconds=240)
 
 
 @pytest.fixture

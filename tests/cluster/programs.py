@@ -106,5 +106,20 @@ def wait_for_verdict(running: cluster.Cluster, name: str, namespace: str = "defa
     return running.logs(name, namespace)
 
 
+def wait_for_words(
+    running: cluster.Cluster, name: str, words: str, namespace: str = "default", seconds: float = 120.0
+) -> str:
+    """The log of a pod, once it holds these words. Raises TimeoutError."""
+
+    def told(_: object) -> bool:
+        try:
+            return words in running.logs(name, namespace)
+        except OSError:  # its container is not there yet
+            return False
+
+    running.wait_for_pod(name, told, namespace, seconds)
+    return running.logs(name, namespace)
+
+
 _WORDS = ("hit", "miss", "partial", "rejected", "unknown", "disabled")
 _VERDICTS = tuple(f"glowplug: {word}" for word in _WORDS)

@@ -2,117 +2,95 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from glowplug import __version__
 from glowplug.manifests import recipe
 from lab import cluster, s3
 from lab.cluster import pods
-from lab.fleet import rendered
-from tests.cluster import programs
-from tests.cluster.conftest import Fleet
+from lab.fleet import agents, rendered
+from lab.kube.client import wait_for
+from tests.cluster import programs, workloads
+from tests.cluster.conftest import BAKED, IMAGE
+from tests.cluster.workloads import Workloads
 from tests.parts import requires
 
 pytestmark = [requires("cluster", "engine", "s3", "kube"), pytest.mark.slow]
-_IMAGE = f"glowplug:{__version__}"
-_START = recipe.Start("s3://pods")
-_DIRECT = recipe.direct(_IMAGE, _START)
-_NODE = recipe.node("/mnt/k8s-disks/0", "default")
+_DIRECT = recipe.direct(IMAGE, BAKED)
+_RECIPES = {"direct": _DIRECT, "node": workloads.NODE}
 
-
-@pytest.fixture(scope="module")
-def running(fleet: Fleet) -> cluster.Cluster:
-    return fleet.running
-
-
-@pytest.fixture(scope="module")
-def cold(running: cluster.Cluster, python: Path) -> float:
-    """A baked program; the seconds that compiling took."""
-    baked = programs.compiling("bakes", recipe.bake(_IMAGE, _START, 300), python, running.s3, "--layers", "1")
-    return _compiled(running.run(baked, seconds=240))
-
-
-def _compiled(log: str) -> float:
-    found = re.search(r"compile \+ first call took ([0-9.]+) s", log)
-    assert found, log
-    return float(found[1])
-
-
-# Direct mode, warm
-
-
+_USER = {"runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 1000}
+_ARBITRARY = {"runAsNonRoot": True, "runAsUser": 1000660000, "runAsGroup": 0}
 _SHAPES: dict[str, dict[str, Any]] = {
     "root": {},
-    "a user": {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 1000}},
-    "an arbitrary user of group 0": {
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 1000660000, "runAsGroup": 0}
-    },
-    "a volume group": {"securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 2000}},
-    "a read-only root": {
-        "container": {"securityContext": {"readOnlyRootFilesystem": True}},
-        "empty_dirs": ["/tmp"],
-    },
+    "user": {"securityContext": _USER},
+    "arbitrary": {"securityContext": _ARBITRARY},
+    "group": {"securityContext": _USER | {"fsGroup": 2000}},
+    "read-only": {"container": {"securityContext": {"readOnlyRootFilesystem": True}}, "empty_dirs": ["/tmp"]},
 }
+"""Of pods; `arbitrary` is a user as OpenShift gives them, `group` has its volumes' group."""
+_COMPILED_BY = {"user": 11, "arbitrary": 12}
+"""Pods of these shapes compile, for so many ranks."""
+_RESTORED_BY = {"root": 11, "user": 12, "arbitrary": 1, "group": 12, "read-only": 11}
+"""Pods of these shapes restore it, each what another user compiled; what is of one rank root has compiled."""
 
 
-@pytest.mark.parametrize("shape", _SHAPES.values(), ids=_SHAPES.keys())
-def test_a_pod_of_any_shape_starts_warm(
-    running: cluster.Cluster, python: Path, cold: float, shape: dict[str, Any], request: pytest.FixtureRequest
-) -> None:
-    name = re.sub(r"[^a-z0-9]+", "-", f"warm-{request.node.callspec.id}")
-    running.kube.admin.create(programs.compiling(name, _DIRECT, python, running.s3.with_keys(s3.READER), **shape))
-    log = programs.wait_for_verdict(running, name)
-    running.kubectl("delete", "pod", name, "--wait=false")
+@pytest.fixture(scope="module")
+def compiled(running: cluster.Cluster, make: Workloads, published: str) -> None:
+    """What `_COMPILED_BY` says, held by node-1."""
+    for shape, ranks in _COMPILED_BY.items():
+        make.start(f"compiles-{shape}", ranks, "node-1", **_SHAPES[shape])
+    for shape in _COMPILED_BY:
+        programs.wait_for_verdict(running, f"compiles-{shape}")
+
+
+# Shapes. All pods of a mode are started at once, and looked at one after the other.
+
+
+@pytest.fixture(scope="module")
+def direct(running: cluster.Cluster, python: Path, baked: str) -> Iterator[None]:
+    names = {shape: f"direct-{shape}" for shape in _SHAPES}
+    for shape, name in names.items():
+        options = _SHAPES[shape]
+        running.kube.admin.create(programs.compiling(name, _DIRECT, python, running.s3.with_keys(s3.READER), **options))
+    yield
+    running.kubectl("delete", "pod", *names.values(), "--wait=false")
+
+
+@pytest.mark.parametrize("shape", _SHAPES)
+def test_a_pod_of_any_shape_starts_warm_in_direct_mode(running: cluster.Cluster, direct: None, shape: str) -> None:
+    log = programs.wait_for_verdict(running, f"direct-{shape}")
     assert programs.verdict(log) == "hit", log
-    assert 3 * _compiled(log) < cold
 
 
-# The engine's process, in either mode
+@pytest.mark.parametrize("shape", _COMPILED_BY)
+def test_what_a_pod_of_any_user_compiles_is_published(running: cluster.Cluster, compiled: None, shape: str) -> None:
+    assert programs.verdict(running.logs(f"compiles-{shape}")) == "miss"
+    workloads.wait_until_published(running, f"compiles-{shape}")
+    assert not workloads.sealed(workloads.outbox(running, f"compiles-{shape}")), "the agent may clear it, too"
 
 
-_ENGINE = """
-import os, signal, sys
-print("engine is", os.getpid(), sys.argv[1:], sorted(os.environ.get("LC_CTYPE", "")), flush=True)
-print("to stderr", file=sys.stderr, flush=True)
-def end(*_):
-    print("was told to end", flush=True)
-    sys.exit(7)
-signal.signal(signal.SIGTERM, end)
-if sys.argv[1:] == ["stay"]:
-    signal.pause()
-sys.exit(5)
-"""
-_RECIPES = {"direct": _DIRECT, "node": _NODE, "none": recipe.Recipe()}
+@pytest.fixture(scope="module")
+def node(running: cluster.Cluster, make: Workloads, published: str, compiled: None) -> Iterator[None]:
+    for shape in _COMPILED_BY:
+        workloads.wait_until_held(running, "node-1", programs.key_digest(running, f"compiles-{shape}"))
+    workloads.wait_until_held(running, "node-1", published)
+    make.remove(*(f"compiles-{shape}" for shape in _COMPILED_BY))
+    for shape, options in _SHAPES.items():
+        make.start(f"node-{shape}", _RESTORED_BY[shape], "node-1", **options)
+    yield
+    make.remove(*(f"node-{shape}" for shape in _SHAPES))
 
 
-@pytest.mark.parametrize("mode", _RECIPES)
-def test_process_streams_and_status_are_the_engine_s_own(running: cluster.Cluster, mode: str) -> None:
-    name = f"own-{mode}"
-    argv = ["python3", "-c", _ENGINE, "a b", "$(c)", ""]
-    running.kube.admin.create(programs.warmed(name, _RECIPES[mode], argv))
-    ended = running.wait_for_pod(name, pods.has_ended)
-    assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 5
-    lines = [line for line in running.logs(name).splitlines() if not line.startswith("glowplug: ")]
-    assert sorted(lines) == ["engine is 1 ['a b', '$(c)', ''] []", "to stderr"]
-
-
-@pytest.mark.parametrize("mode", ["direct", "node"])
-def test_kubelet_s_signal_reaches_the_engine(running: cluster.Cluster, mode: str) -> None:
-    name = f"signalled-{mode}"
-    pod = programs.warmed(name, _RECIPES[mode], ["python3", "-c", _ENGINE, "stay"], terminationGracePeriodSeconds=60)
-    pod["spec"]["restartPolicy"] = "Always"
-    running.kube.admin.create(pod)
-    running.wait_for_pod(name, pods.is_ready)
-    running.wait_for_pod(name, lambda _: "engine is 1" in running.logs(name))
-    # A liveness probe that fails ends a container as deletion does, and leaves its status to be read.
-    running.kubectl("exec", name, "--", "kill", "-TERM", "1")
-    again = running.wait_for_pod(name, lambda one: one["status"]["containerStatuses"][0]["restartCount"] == 1)
-    assert again["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 7
-    running.kubectl("delete", "pod", name, "--wait=false")
+@pytest.mark.parametrize("shape", _SHAPES)
+def test_a_pod_of_any_shape_starts_warm_in_node_mode(running: cluster.Cluster, node: None, shape: str) -> None:
+    name = f"node-{shape}"
+    log = programs.wait_for_verdict(running, name)
+    assert programs.verdict(log) == "hit", log
+    wait_for(60, "the agent reads its outbox", lambda: "CompileCacheHit" in agents.events(running, name))
 
 
 # Plain starts
