@@ -234,6 +234,7 @@ def test_options_are_variables_too(call: Call, file: Path, monkeypatch: pytest.M
         (("deploy.yaml", "--store", "ftp://x"), "bad-store-url"),
         (("deploy.yaml", "--domain", "A B"), "usage"),
         (("deploy.yaml", "--glowplug-image", "a b"), "usage"),
+        (("deploy.yaml", "--glowplug-image", "IMAGE"), "usage"),
         (("deploy.yaml", "-n", "A"), "usage"),
     ],
 )

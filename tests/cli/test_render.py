@@ -135,6 +135,8 @@ def test_a_model_is_read_where_no_size_is_given(call: Call, tmp_path: Path) -> N
         (["deployment", *SIZED, "--nodepool", "a/b"], "usage", "--nodepool"),
         (["deployment", *SIZED, "--domain", "../x"], "usage", "--domain"),
         (["deployment", *SIZED, "--image", "a b"], "usage", "--image"),
+        (["deployment", *SIZED, "--image", "IMAGE"], "usage", "--image"),
+        (["agent", "--glowplug-image", "IMAGE"], "usage", "the repository in lower case"),
         (["deployment", *SIZED, "--store", "bucket"], "bad-store-url", "--store"),
         (["deployment", *SIZED, "--replicas", "-1"], "usage", "replicas"),
         (["deployment", *SIZED, "--compute", "fargate"], "usage", "fargate"),

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Final
 from glowplug.core import redact
 from glowplug.core.errors import UsageError
 from glowplug.manifests.marks import STARTUP_TAINT
+from glowplug.manifests.references import is_reference
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from glowplug.catalog.gpus import Gpu
     from glowplug.catalog.instances import Instance
     from glowplug.plan.outcome import Plan
@@ -35,11 +38,6 @@ _DOMAIN: Final = re.compile(r"[a-z0-9]([-._a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 REGION: Final = re.compile(r"(?=.{1,32}\Z)[a-z]{2,4}(-[a-z]+)+-\d{1,2}", re.ASCII)
 _ROLE: Final = re.compile(r"arn:aws[a-z-]{0,16}:iam::\d{12}:role/[\w+=,.@/-]{1,576}", re.ASCII)
-_IMAGE: Final = re.compile(
-    # A name of 255 characters, a tag of 128 and a digest, with their signs.
-    r"(?![^@]{385})(?=.{1,456}\Z)[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?(:\d{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?",
-    re.ASCII,
-)
 _CLUSTER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _ROLE_NAME: Final = re.compile(r"[A-Za-z0-9_+=,.@-]{1,64}")
 _VPC: Final = re.compile(r"vpc-[0-9a-f]{8,17}")
@@ -215,71 +213,79 @@ def quoted(value: str) -> str:
 
 @dataclass(frozen=True)
 class _Rule:
-    """What a name has to be, in a pattern and in words, and where a right one is found."""
+    """What a name has to be, as a test and in words, and where a right one is found."""
 
-    pattern: re.Pattern[str]
+    fits: Callable[[str], object]
     words: str
     hint: str
 
     def demand(self, option: str, value: str | None) -> None:
-        if value is not None and not self.pattern.fullmatch(value):
+        if value is not None and not self.fits(value):
             raise UsageError(f"{option}: {quoted(value)} is not {self.words}", hint=self.hint)
 
 
 _NAMES: Final = "lower-case letters, digits and `-`, at most 63, beginning and ending with a letter or digit"
-_IMAGES: Final = "registry/repository:tag or …@sha256:digest, without spaces"
+_IMAGES: Final = (
+    "the name of an image: registry/repository:tag or …@sha256:digest, the repository in lower case, without spaces"
+)
 _DESCRIBE: Final = "`aws eks describe-cluster --name CLUSTER --query {query}` prints it"
 _RULES: Final = {
     "--name": _Rule(
-        _SERVICE, "a lower-case letter, then letters, digits and `-`, at most 63 in all", "for example --name llama-70b"
+        _SERVICE.fullmatch,
+        "a lower-case letter, then letters, digits and `-`, at most 63 in all",
+        "for example --name llama-70b",
     ),
-    "--namespace": _Rule(_LABEL, _NAMES, "`kubectl get namespaces` lists those that there are"),
+    "--namespace": _Rule(_LABEL.fullmatch, _NAMES, "`kubectl get namespaces` lists those that there are"),
     "--service-account": _Rule(
-        _SUBDOMAIN,
+        _SUBDOMAIN.fullmatch,
         _NAMES.replace("`-`", "`-` and `.`").replace("63", "253"),
         "the account's name alone, as `kubectl get serviceaccounts -n NAMESPACE` lists it",
     ),
     "--nodepool": _Rule(
-        _LABEL_VALUE,
+        _LABEL_VALUE.fullmatch,
         "letters, digits, `-`, `_` and `.`, at most 63",
         "`kubectl get nodepools`, or `aws eks list-nodegroups --cluster-name CLUSTER`, lists those that there are",
     ),
     "--domain": _Rule(
-        _DOMAIN, "lower-case letters, digits, `-`, `_` and `.`, at most 63", "leave it out, and it is the namespace"
+        _DOMAIN.fullmatch,
+        "lower-case letters, digits, `-`, `_` and `.`, at most 63",
+        "leave it out, and it is the namespace",
     ),
-    "--image": _Rule(_IMAGE, _IMAGES, "leave it out for the engine's own image"),
-    "--glowplug-image": _Rule(_IMAGE, _IMAGES, "for example registry.example/glowplug:1"),
-    "--region": _Rule(REGION, "a region of AWS such as eu-central-1", "write its code: eu-central-1, us-east-1"),
+    "--image": _Rule(is_reference, _IMAGES, "leave it out for the engine's own image"),
+    "--glowplug-image": _Rule(is_reference, _IMAGES, "for example registry.example/glowplug:1"),
+    "--region": _Rule(
+        REGION.fullmatch, "a region of AWS such as eu-central-1", "write its code: eu-central-1, us-east-1"
+    ),
     "--role-arn": _Rule(
-        _ROLE,
+        _ROLE.fullmatch,
         "arn:aws:iam::ACCOUNT:role/NAME, the account in 12 digits",
         "`aws iam get-role --role-name NAME --query Role.Arn` prints it",
     ),
     "--cluster": _Rule(
-        _CLUSTER,
+        _CLUSTER.fullmatch,
         "the name of an EKS cluster: letters, digits, `-` and `_`, at most 100",
         "`aws eks list-clusters` lists them; it is the name, not the ARN",
     ),
     "--node-role": _Rule(
-        _ROLE_NAME, "the name of an IAM role, without path or ARN", "what stands behind the last / of its ARN"
+        _ROLE_NAME.fullmatch, "the name of an IAM role, without path or ARN", "what stands behind the last / of its ARN"
     ),
     "--vpc": _Rule(
-        _VPC,
+        _VPC.fullmatch,
         "the id of a VPC such as vpc-0123456789abcdef0",
         _DESCRIBE.format(query="cluster.resourcesVpcConfig.vpcId"),
     ),
     "--route-table": _Rule(
-        _ROUTE_TABLE,
+        _ROUTE_TABLE.fullmatch,
         "the id of a route table such as rtb-0123456789abcdef0",
         "`glowplug check network --cluster NAME` lists those of the nodes' subnets; it is the id of a table, not of a subnet",
     ),
     "--kms-key": _Rule(
-        _KMS_KEY,
+        _KMS_KEY.fullmatch,
         "the ARN or id of a KMS key (IAM policies cannot name an alias)",
         "`aws kms describe-key --key-id alias/NAME --query KeyMetadata.Arn` prints it",
     ),
     "--oidc-provider": _Rule(
-        _OIDC,
+        _OIDC.fullmatch,
         "the cluster's issuer, oidc.eks.REGION.amazonaws.com/id/ID",
         _DESCRIBE.format(query="cluster.identity.oidc.issuer") + "; without https://",
     ),
