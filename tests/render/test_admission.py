@@ -352,7 +352,7 @@ def _init_container(mount: dict[str, Any], **fields: Any) -> Change:
 
 STORES = recipe.store_directory(NVME, "")
 OUTBOX = recipe.outbox_directory(NVME)
-_PATHS = f"of the node, these pods mount {STORES}DOMAIN of their own domain and {OUTBOX}, and nothing else"
+_PATHS = f"of the node, these pods mount {STORES}"
 _READ_ONLY = "the node store is mounted read-only"
 _EXPRESSION = f"the outbox is mounted with subPathExpr $({recipe.POD_UID}) and no other"
 _FIELD = f"{recipe.POD_UID} comes from the field metadata.uid, where the outbox is mounted"
@@ -415,6 +415,26 @@ def _made(admin: kube.Client, pod: dict[str, Any]) -> str:
     except kube.RefusedError as error:
         return error.message
     return ""
+
+
+def test_a_refusal_names_the_path_that_was_refused_and_the_one_that_is_right(
+    mode: Mode, kube_server: kube.Server
+) -> None:
+    pod = _workload(mode)
+    _mounts_path("/etc")(pod)
+    mounted = [one["name"] for one in pod["spec"]["volumes"] if one.get("hostPath", {}).get("path") == "/etc"]
+    right = SHARED if mode is Mode.SHARED else f"{STORES}workloads and {OUTBOX},"
+    sentence = f"of the node, these pods mount {right} and nothing else: not /etc (volume {mounted[0]})"
+    assert _denied(policies.HOST_PATHS, sentence) in _made(kube_server.admin, pod)
+
+
+@pytest.mark.parametrize("path", ["/" + "x" * 9000, "/a\nb"])
+def test_a_path_that_no_message_can_hold_is_refused_all_the_same(
+    mode: Mode, kube_server: kube.Server, path: str
+) -> None:
+    pod = _workload(mode)
+    _mounts_path(path)(pod)
+    assert "of the node, these pods mount" in _made(kube_server.admin, pod)
 
 
 def test_a_pod_as_rendered_is_admitted(mode: Mode, kube_server: kube.Server) -> None:

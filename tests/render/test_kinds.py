@@ -244,6 +244,19 @@ def test_what_does_not_work_as_rendered_is_the_last_warning_and_the_first_commen
     assert said.startswith(("glowplug ", "warning: "))
 
 
+@pytest.mark.parametrize("kind", ["agent", "all"])
+def test_an_agent_that_keeps_no_domain_of_those_who_publish_warns(kind: str) -> None:
+    asked = {"mode": Mode.NODE, "glowplug_image": "mine:1", "store": "s3://b/c", "namespace": "inferense"}
+    made = kinds.render(kind, options(**asked, publish_from=("inference/vllm", "inferense/vllm", "inference")))
+    (warning,) = made.warnings
+    assert "--publish-from names inference, and this agent keeps the domain inferense alone" in warning
+    assert "glowplug.dev/domain=inferense" in warning
+    assert kinds.render(kind, options(**asked, publish_from=("inferense/vllm",))).warnings == ()
+    named = kinds.render(kind, options(**asked, domain="team", publish_from=("inference/vllm",)))
+    assert named.warnings == (), "a domain that is named is reached by a label, which a note says"
+    assert "label namespace inference glowplug.dev/domain=team" in " ".join(named.notes)
+
+
 WORKS: list[tuple[str, dict[str, Any]]] = [
     ("deployment", {"mode": Mode.DIRECT, "glowplug_image": "mine:1"}),
     ("bake", {"mode": Mode.DIRECT, "glowplug_image": "mine:1", "store": "s3://b/c"}),

@@ -36,7 +36,7 @@ def notes(kind: str, options: Options) -> tuple[str, ...]:
 
 def warnings(kind: str, options: Options) -> tuple[str, ...]:
     """What does not work as it is rendered, the most important last."""
-    found = (_endpoint, _too_large, _unstored, _unbuilt)
+    found = (_unkept, _endpoint, _too_large, _unstored, _unbuilt)
     return tuple(dict.fromkeys(warning for each in found for warning in each(kind, options)))
 
 
@@ -49,6 +49,20 @@ def _unbuilt(kind: str, options: Options) -> Iterator[str]:
         yield UNBUILT["agent"]
     if kind in ("deployment", "all") and options.mode is Mode.DIRECT:
         yield UNBUILT["deployment"]
+
+
+def _unkept(kind: str, options: Options) -> Iterator[str]:
+    """Mostly a name that is misspelt once; all else looks well then. A domain that was named has its own note, about labels."""
+    if options.domain is not None or options.mode is not Mode.NODE or kind not in ("agent", "all"):
+        return
+    kept = options.namespace
+    for namespace in dict.fromkeys(entry.partition("/")[0] for entry in options.publish_from):
+        if namespace != kept:
+            yield (
+                f"--publish-from names {namespace}, and this agent keeps the domain {kept} alone (-n, --domain): the pods of "
+                f"{namespace} are of the domain {namespace}, for which it neither fetches nor publishes, unless that namespace has "
+                f"the label {DOMAIN_LABEL}={kept}"
+            )
 
 
 def _unstored(kind: str, options: Options) -> Iterator[str]:
@@ -111,7 +125,7 @@ def _left_out(kind: str, options: Options) -> Iterator[str]:
 def _of_agent(kind: str, options: Options) -> Iterator[str]:
     """What one part of a mode is without the others."""
     if kind == "deployment" and options.mode is Mode.NODE:
-        yield "until the agent is on the node (`glowplug render agent`), the pods start as if glowplug were not there"
+        yield "on a node without the agent (`glowplug render agent`) the pods start as if glowplug were not there"
     if kind == "nodepool" and options.mode is Mode.SHARED:
         yield (
             f"only the agent removes {options.startup_taint} (`glowplug render agent --mode shared`, to be applied first): without "

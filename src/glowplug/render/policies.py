@@ -203,10 +203,12 @@ def _no_way_round() -> list[Any]:
 
 def _shared_rules(where: str) -> tuple[list[Any], list[Any]]:
     path = recipe.shared_directory(where)
+    others = _refused(f"['{path}']")
     return [], [
         _must(
             f"!variables.created || variables.hostPaths.all(v, v.hostPath.path == '{path}')",
             f"of the node, these pods mount {path} and nothing else",
+            f"'of the node, these pods mount {path} and nothing else: not {others}",
         )
     ]
 
@@ -215,6 +217,7 @@ def _node_rules(where: str) -> tuple[list[Any], list[Any]]:
     """Store read-only and of the namespace's own domain; outbox only below the pod's own UID, which kubelet must have written."""
     outbox = recipe.outbox_directory(where)
     stores = recipe.store_directory(where, "")
+    others = _refused(f"[variables.store, '{outbox}']")
     named = "variables.outbox.exists(n, n == m.name)"
     uid = f"m.?subPathExpr.orValue('') == '$({recipe.POD_UID})' && !has(m.subPath)"
     fields = "has(e.valueFrom) && has(e.valueFrom.fieldRef) && e.valueFrom.fieldRef.fieldPath == 'metadata.uid'"
@@ -241,6 +244,7 @@ def _node_rules(where: str) -> tuple[list[Any], list[Any]]:
         _must(
             f"!variables.created || variables.hostPaths.all(v, v.hostPath.path in [variables.store, '{outbox}'])",
             f"of the node, these pods mount {stores}DOMAIN of their own domain and {outbox}, and nothing else",
+            f"'of the node, these pods mount ' + variables.store + ' and {outbox}, and nothing else: not {others}",
         ),
         _must(
             "variables.containers.all(c, c.?volumeMounts.orValue([]).all(m, "
@@ -265,5 +269,12 @@ def _node_rules(where: str) -> tuple[list[Any], list[Any]]:
     return variables, validations
 
 
-def _must(expression: str, message: str) -> dict[str, Any]:
-    return {"expression": expression, "message": message}
+def _refused(allowed: str) -> str:
+    """The end of a CEL text: the volumes whose path is none of `allowed`, each with its path, behind a quote that is open."""
+    others = f"variables.hostPaths.filter(v, !(v.hostPath.path in {allowed}))"
+    return f"' + {others}.map(v, v.hostPath.path + ' (volume ' + v.name + ')').join(', ')"
+
+
+def _must(expression: str, message: str, naming: str = "") -> dict[str, Any]:
+    """`naming` is CEL for a message that names what was refused; where it cannot be had, `message` stands in for it."""
+    return {"expression": expression, "message": message, **({"messageExpression": naming} if naming else {})}
