@@ -36,6 +36,9 @@ _PLAIN_NAME: Final = re.compile(r"""["']?-{0,2}[A-Za-z_][\w.\-]*""")
 # An option that is a switch: a word with a dash behind it is the next option.
 _SWITCH: Final = re.compile(r"-+(?:no|enable|disable|use|require|skip)[_\-]")
 _SHORT_OPTION: Final = re.compile(r"-[A-Za-z]{1,3}\d?(?:[.={].*)?", re.DOTALL)
+# Options of curl, podman and skopeo whose value is `user:password`; two numbers are a user and a group.
+_USER: Final = re.compile(r"-u|-U|--user|--proxy-user|--creds")
+_USER_PASSWORD: Final = re.compile(r"""(?!\d+:\d+$)(["']?[^\s:/"']+:)([^\s"']+)(["']?)""")
 # Options of which a second word is a second value (vLLM's `--api-key`); behind others it may be the model.
 _SEVERAL: Final = re.compile(r"api[_\-]?keys?$|(?:key|token|secret|password)s$", re.IGNORECASE)
 
@@ -176,7 +179,7 @@ class _Cleaner:
     def words(self, argv: Iterable[str]) -> list[str]:
         """Words of a command line. What follows a credential-like option is its value, up to the next option."""
         shown: list[str] = []
-        option, values, header = "", 0, False
+        option, values, header, before = "", 0, False, ""
         for item in argv:
             if header and not _SPLIT_HEADER.fullmatch(item):
                 shown.append(self.hide("Authorization", item))
@@ -188,6 +191,11 @@ class _Cleaner:
                 if not sure:
                     self.text(item)  # if it is no value itself, it may hold one
                 values += 1
+                continue
+            both = _USER_PASSWORD.fullmatch(item) if _USER.fullmatch(before) else None
+            before = item
+            if both:
+                shown.append(f"{both.group(1)}{self.hide('password', both.group(2))}{both.group(3)}")
                 continue
             option, values = "", 0
             header = bool(_SPLIT_HEADER.fullmatch(item))
