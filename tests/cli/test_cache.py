@@ -125,7 +125,10 @@ def test_domains_are_apart(call: Call, published: str, write: Write, tmp_path: P
     everything = call("cache", "ls", "--all-domains", "-o", "json").json["keys"]
     assert {key["domain"] for key in everything} == {"default", "Team B"}
     assert "DOMAIN" in call("cache", "ls", "--all-domains").out
-    assert call("cache", "show", digest).status == 1
+    elsewhere = call("cache", "show", digest)
+    assert elsewhere.status == 1
+    assert "hint: domain 'Team B' has one: --domain 'Team B'" in elsewhere.err
+    assert "`glowplug cache ls` lists the keys" in call("cache", "show", "0" * 64).err
     assert call("cache", "show", digest, "--all-domains").status == 0
     assert call("cache", "diff", digest, published).status == 1
     why = call("cache", "why", "--fingerprint", write("w.json", domain="elsewhere"), "-o", "json")

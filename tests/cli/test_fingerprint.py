@@ -12,8 +12,11 @@ import pytest
 from inline_snapshot import snapshot
 
 from glowplug.cache.quarantine import Quarantine
+from glowplug.cli import fingerprint
 from glowplug.cli.main import main
 from glowplug.core.clock import Deadline
+from glowplug.core.documents.fingerprint import Fact, Fingerprint
+from glowplug.host import cpu
 from glowplug.launch.options import RunOptions
 from glowplug.supervise.prepare import prepare
 from lab import engine
@@ -197,6 +200,7 @@ def test_nothing_is_made(call: Call, program: Program, tmp_path: Path) -> None:
         ["--gpu", "h100", "--", "vllm", "serve", "m"],
         ["--engine-version", "0.21.0", "--", "vllm", "serve", "m"],
         ["--torch", "2.11.0", "--", "vllm", "serve", "m"],
+        ["--machine", "x86_64", "--", "vllm", "serve", "m"],
         ["--domain", "", "--", "vllm", "serve", "m"],
         ["--engine", "llama", "--", "x"],
         ["--cache-root", "relative", "--", "vllm", "serve", "m"],
@@ -294,6 +298,41 @@ def test_a_pod_of_a_private_image_has_a_key_once_somebody_says_what_is_in_it(cal
     assert "name it with --torch" in other.err
     both = call("fingerprint", "--pod", own, "--engine-version", "0.99.0", "--torch", "2.99.0", "-o", "json")
     assert (both.status, both.json["key"]["torch"]) == (0, "2.99.0")
+
+
+@pytest.mark.parametrize("processor", ["cpu:x86-64-v4+avx512_bf16", "cpu"])
+def test_a_pod_on_cpus_has_a_key_once_somebody_says_so(call: Call, tmp_path: Path, processor: str) -> None:
+    """By the words that the node's own agent would have: of a processor like this one, or as a key says it."""
+    own = tmp_path / "own.yaml"
+    own.write_text(DEPLOYMENT.replace("      nodeSelector: {eks.amazonaws.com/instance-gpu-name: h100}\n", ""))
+    nothing = call("fingerprint", "--pod", own, "-o", "json")
+    assert (nothing.status, nothing.json["unknown"]) == (1, ["gpu", "machine"])
+    assert "name it with --gpu (of a pod on CPUs: cpu:" in nothing.err
+    more = ("--machine", "aarch64") if processor == "cpu" else ()
+    named = call("fingerprint", "--pod", own, "--gpu", processor, *more, "--torch", "2.11.0+cpu", "-o", "json")
+    assert named.status == 0, named.err
+    assert named.json["key"]["gpu"] == (cpu.here() if processor == "cpu" else processor)
+    assert named.json["key"]["machine"] == ("aarch64" if more else "x86_64")
+    vague = call("fingerprint", "--pod", own, "--gpu", "cpu:generic", "-o", "json")
+    assert vague.json["unknown"] == ["machine"]
+    assert "name it with --machine" in vague.err
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_on_a_terminal_long_values_are_cut_and_nowhere_else(call: Call, tmp_path: Path, columns: int) -> None:
+    facts = {"engine": Fact("vllm", "inferred:pod"), "other_env": Fact({"NAME": "v" * 400}, "inferred:pod")}
+    known = Fingerprint(facts, {}, None, None, ("gpu",))
+    assert max(map(len, fingerprint.text(known, columns).splitlines())) <= columns
+    assert "…" in fingerprint.text(known, columns)
+    assert "v" * 400 in fingerprint.text(known, None)
+
+
+def test_an_empty_stdin_is_the_fault_of_what_comes_before_it(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path(os.devnull).open() as handle:
+        monkeypatch.setattr("sys.stdin", handle)
+        answer = call("fingerprint", "--pod", "-")
+    assert answer.status == 1
+    assert answer.err.startswith("error[not-found]: stdin is empty\nhint: the command before the pipe")
 
 
 def test_a_pod_on_stdin(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from glowplug.cli.examples import epilog
-from glowplug.cli.output import Output, note, output_option
-from glowplug.core.errors import UsageError
+from glowplug.cli.output import Output, note, output_option, width
+from glowplug.core.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from glowplug.core.documents.fingerprint import Fingerprint
     from glowplug.engines.registry import Recognition
     from glowplug.starts.from_manifest import Given
 
 _WAIT_SECONDS: Final = 3.0
+_GAPS: Final = 4
+_LEAST: Final = 16
+"""Of a value that is cut, so much is shown however narrow the terminal is."""
 _LAYOUT: Final = ("tp", "pp", "dp", "ep")
 _KEY: Final = (
     "domain",
@@ -64,7 +67,17 @@ _KEY: Final = (
     metavar="FILE",
     help="A pod, or what makes pods, as a manifest or as kubectl prints it, in place of a command.",
 )
-@click.option("--gpu", metavar="NAME", help="The GPU that the pod will see, where its node selector does not say it.")
+@click.option(
+    "--gpu",
+    metavar="NAME",
+    help="The GPU that the pod will see, where its node selector does not say it; of a pod on CPUs cpu:… as keys have it, or cpu "
+    "for a processor like this machine's.",
+)
+@click.option(
+    "--machine",
+    type=click.Choice(["x86_64", "aarch64"]),
+    help="The kind of machine that the pod will run on, where neither its node selector nor its GPU says it.",
+)
 @click.option(
     "--engine-version", metavar="VERSION", help="The engine in the pod's image, where its tag does not say it."
 )
@@ -79,6 +92,7 @@ def command(
     engine: str,
     pod: str | None,
     gpu: str | None,
+    machine: str | None,
     engine_version: str | None,
     torch: str | None,
     output: Output,
@@ -99,14 +113,12 @@ def command(
         from glowplug.starts import from_manifest
 
         versions = {"engine_version": engine_version or "", "torch": torch or ""}
-        given = from_manifest.Given(domain or "", cache_root or "", _gpu(gpu or ""), engine, **versions)
+        given = from_manifest.Given(
+            domain or "", cache_root or "", _gpu(gpu or ""), engine, machine=machine or "", **versions
+        )
         _of_pod(context, pod, given, output)
         return
-    if gpu is not None:
-        raise UsageError("--gpu is for --pod", hint="of a command the GPU of this machine is seen")
-    if engine_version is not None or torch is not None:
-        option = "--torch" if engine_version is None else "--engine-version"
-        raise UsageError(f"{option} is for --pod", hint="of a command what its own Python has is seen")
+    _demand_none({"--gpu": gpu, "--machine": machine, "--torch": torch, "--engine-version": engine_version})
     if not command_line:
         raise click.UsageError("no command: put it behind `--`")
     from glowplug.engines import command as commands
@@ -123,13 +135,27 @@ def command(
     _tell(context, fingerprint, notes, output)
 
 
+_SEEN: Final = {"--gpu": "the GPU of this machine", "--machine": "this machine"}
+
+
+def _demand_none(given: Mapping[str, str | None]) -> None:
+    """Raises UsageError for an option that says what of a command is seen."""
+    for option, value in given.items():
+        if value is not None:
+            seen = _SEEN.get(option, "what its own Python has")
+            raise UsageError(f"{option} is for --pod", hint=f"of a command {seen} is seen")
+
+
 def _of_pod(context: click.Context, file: str, known: Given, output: Output) -> None:
     """Raises NotFoundError, BadInputError, UsageError."""
     from glowplug.cli import inputs
     from glowplug.manifests import values
     from glowplug.starts import from_manifest
 
-    given = inputs.read([file], sys.stdin.buffer.read() if file == "-" else None)
+    data = sys.stdin.buffer.read() if file == "-" else None
+    if data is not None and not data.strip():
+        raise NotFoundError("stdin is empty", hint="the command before the pipe has printed nothing: did it fail?")
+    given = inputs.read([file], data)
     for error in given.errors:
         raise error
     found = from_manifest.infer([value.data for one in given.inputs for value in values.load(one.source)], known)
@@ -140,13 +166,17 @@ def _gpu(name: str) -> str:
     """NVML's name for any that the card goes by; what only NVML can have said, as it is. Raises UsageError, BadInputError."""
     from glowplug.catalog import gpus
 
+    if name == "cpu":
+        from glowplug.host import cpu
+
+        return cpu.here()
     if not name or name.startswith(("cpu:", "NVIDIA ")):
         return name
     return gpus.gpu(name).nvml_name
 
 
 def _tell(context: click.Context, fingerprint: Fingerprint, notes: Sequence[str], output: Output) -> None:
-    output.document(_document(fingerprint), lambda: _text(fingerprint))
+    output.document(_document(fingerprint), lambda: text(fingerprint, width()))
     for one in notes:
         note(one)
     if fingerprint.key is None:
@@ -193,23 +223,30 @@ def _document(fingerprint: Fingerprint) -> dict[str, Any]:
     return {"schema": value.pop("schema"), **value}
 
 
-def _text(fingerprint: Fingerprint) -> str:
-    from glowplug.cli.cache import table
-
+def text(fingerprint: Fingerprint, columns: int | None) -> str:
+    """The tables. On a terminal of so many columns long values are cut; `-o json` has them whole, as has what goes elsewhere."""
     facts = fingerprint.fields
     in_key = [name for name in _KEY if name in facts]
     beside = [name for name in facts if name not in _KEY and name not in fingerprint.guards]
     rows = [[name, _shown(facts[name].value), facts[name].source] for name in in_key]
     rows += [[name, "?", "unknown"] for name in fingerprint.unknown if name not in facts]
-    blocks = [f"key  {fingerprint.key_digest or 'not known'}", table.aligned(["FIELD", "VALUE", "SOURCE"], rows)]
+    blocks = [f"key  {fingerprint.key_digest or 'not known'}", _table("FIELD", rows, columns)]
     for title, names in (("GUARD", sorted(fingerprint.guards)), ("NOT IN THE KEY", beside)):
-        blocks.append(
-            table.aligned(
-                [title, "VALUE", "SOURCE"],
-                [[name, _shown(facts[name].value), facts[name].source] for name in names if _shown(facts[name].value)],
-            )
-        )
+        told = [[name, _shown(facts[name].value), facts[name].source] for name in names if _shown(facts[name].value)]
+        blocks.append(_table(title, told, columns))
     return "\n\n".join(block for block in blocks if block)
+
+
+def _table(title: str, rows: Sequence[Sequence[str]], columns: int | None) -> str:
+    from glowplug.cli.cache import table
+
+    if columns is not None:
+        around = [max(len(title), *(len(row[0]) for row in rows)), *(len(row[2]) for row in rows)] if rows else [0]
+        room = max(_LEAST, columns - around[0] - max(around[1:], default=0) - _GAPS)
+        rows = [
+            [name, value if len(value) <= room else f"{value[: room - 1]}…", source] for name, value, source in rows
+        ]
+    return table.aligned([title, "VALUE", "SOURCE"], rows)
 
 
 def _shown(value: object) -> str:

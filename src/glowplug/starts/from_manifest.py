@@ -35,6 +35,8 @@ _WAYS: Final = ("items", "spec", "template", "jobTemplate", "leaderWorkerTemplat
 _DEPTH: Final = 8
 _NAMESPACE: Final = "default"
 _ARCHITECTURES: Final[Mapping[str, str]] = {"amd64": "x86_64", "arm64": "aarch64"}
+_X86: Final = ("cpu:x86-64", "cpu:avx")
+"""What processors of one kind alone are called (`host/cpu.py`)."""
 _ARCH: Final = ("kubernetes.io/arch", "beta.kubernetes.io/arch")
 
 
@@ -48,6 +50,7 @@ class Given:
     engine: str = "auto"
     engine_version: str = ""
     torch: str = ""
+    machine: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ def _inferred(pod: Object, asked: Asked, given: Given) -> Inferred:
         )
     wanted = _wanted(pod)
     gpu, candidates = _gpu(wanted, given)
-    machine = _machine(wanted, candidates)
+    machine = _machine(wanted, candidates, given)
     software = _software(asked, followed.launch.engine, given)
     found = inferring.fingerprint(
         followed,
@@ -132,8 +135,20 @@ def _inferred(pod: Object, asked: Asked, given: Given) -> Inferred:
         notes.append("what `envFrom` brings is not seen; a variable of the key among it would change the key")
     if "engine_version" in found.unknown:
         notes.append("the image's name says no version of the engine: name it with --engine-version")
-    elif "torch" in found.unknown:
-        notes.append("which torch is in that image is not in the catalogue: name it with --torch")
+    if "torch" in found.unknown:
+        why = (
+            "that image is not in"
+            if "engine_version" not in found.unknown
+            else "an image of no known version is not in"
+        )
+        notes.append(f"which torch is in {why} the catalogue: name it with --torch")
+    if "gpu" in found.unknown and not candidates:
+        notes.append(
+            "no node selector says which GPU: name it with --gpu (of a pod on CPUs: cpu:… as keys have it, or cpu for a "
+            "processor like this machine's)"
+        )
+    elif "machine" in found.unknown:
+        notes.append("neither a node selector nor the GPU says the kind of machine: name it with --machine")
     notes.append(
         "versions, and what the image itself sets, are inferred: `glowplug fingerprint -- …` in the pod observes them"
     )
@@ -208,10 +223,14 @@ def _is_gpu(gpu: Fact | None) -> bool:
     return gpu is None or not str(gpu.value).startswith("cpu:")
 
 
-def _machine(wanted: Mapping[str, str], candidates: Sequence[str]) -> Fact:
+def _machine(wanted: Mapping[str, str], candidates: Sequence[str], given: Given) -> Fact:
+    if given.machine:
+        return Fact(given.machine, "given:machine")
     named = next((wanted[label] for label in _ARCH if label in wanted), "")
     if named:
         return Fact(_ARCHITECTURES.get(named, named), "inferred:node selector")
+    if given.gpu.startswith(_X86):
+        return Fact("x86_64", "given:gpu")
     carrying = {one.arch for one in instances() if one.gpu.nvml_name in candidates}
     if len(carrying) == 1:
         return Fact(_ARCHITECTURES[carrying.pop()], "inferred:catalogue of instances")

@@ -6,8 +6,10 @@ caller's configuration.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +19,7 @@ from click.core import ParameterSource
 
 from glowplug.cli.run import Duration
 from glowplug.core.clock import Deadline
-from glowplug.core.errors import NotFoundError, UsageError
+from glowplug.core.errors import GlowplugError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,8 +76,21 @@ class Session:
                 # Malformed digits are told as such also where there is no domain to look in.
                 lookup.resolve(store, self.domain, digits, self.deadline)
             where = "any domain" if self.all_domains else f"domain {self.domain!r}"
-            raise NotFoundError(f"no key of {where} begins with {digits}", code="key-not-found")
+            hint = "" if self.all_domains else self._elsewhere(store, digits)
+            raise NotFoundError(f"no key of {where} begins with {digits}", code="key-not-found", hint=hint)
         return found[0]
+
+    def _elsewhere(self, store: Store, digits: str) -> str:
+        """Which other domain has that key, "" where none has or nobody may look: digests are told without their domain."""
+        from glowplug.cache import lookup
+        from glowplug.cache.listing import domains
+
+        with contextlib.suppress(GlowplugError):
+            for other in domains(store, self.deadline):
+                with contextlib.suppress(NotFoundError):
+                    lookup.resolve(store, other, digits, self.deadline)
+                    return f"domain {other!r} has one: --domain {shlex.quote(other)}"
+        return ""
 
 
 def store_options(timeout: str) -> Callable[[F], F]:
