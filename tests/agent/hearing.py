@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,12 @@ class Heard:
 
     def refused(self, pod: Pod | None, uid: str, reason: str, detail: str) -> None:
         self._hear("refused", uid, reason, detail)
+
+    def unkept(self, pod: Pod) -> None:
+        self._hear("unkept", pod.uid, pod.domain)
+
+    def lasting(self, domains: Sequence[str], error: BaseException, seconds: float) -> None:
+        self._hear("lasting", tuple(domains), error.code if isinstance(error, GlowplugError) else "", seconds)
 
     def set_aside(self, pod: Pod, domain: str, key: str, detail: str) -> None:
         self._hear("set_aside", pod.uid, domain, key, detail)

@@ -20,10 +20,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from glowplug.agent import describe, voice
 from glowplug.agent.metrics import METRICS
 from glowplug.agent.pods import Pod
-from glowplug.agent.settings import Settings
+from glowplug.agent.settings import Mode, Settings
 from glowplug.agent.telling import Telling
 from glowplug.agent.voice import Voice
-from glowplug.core.clock import Deadline
+from glowplug.core.clock import SYSTEM, Clock, Deadline
 from glowplug.core.documents.start import (
     Compile,
     PublishOutcome,
@@ -39,6 +39,7 @@ from tests.clocks import Held
 
 POD = Pod("uid-1", "team-a", "vllm-0", "vllm", "team-a", {})
 DIGEST = "0123456789abcdef" * 4
+STRANGER = Pod("uid-7", "inference", "llama-0", "vllm", "inference", {})
 SECRET = "hf_AbCdEfGhIjKlMnOpQrStUvWx"
 
 
@@ -54,11 +55,11 @@ class Server:
 class Spoken:
     """A voice, and what came of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: Mode = Mode.NODE, clock: Clock = SYSTEM) -> None:
         self._stream = io.StringIO()
         self._server = Server()
-        settings = Settings(Path("/x"), "node-1", domains=("team-a",))
-        self.voice = Voice(self._server, settings, stream=self._stream)  # type: ignore[arg-type]
+        settings = Settings(Path("/x"), "node-1", mode, domains=("team-a",))
+        self.voice = Voice(self._server, settings, stream=self._stream, clock=clock)  # type: ignore[arg-type]
 
     @property
     def lines(self) -> list[dict[str, Any]]:
@@ -163,6 +164,16 @@ class TestAStart:
             spoken.voice.started(POD, start())
         assert (len(spoken.events), len(spoken.lines)) == (1, 1)
 
+    @pytest.mark.parametrize(
+        ("outcome", "word"), [(PublishOutcome.PUBLISHED, "sealed"), (PublishOutcome.UNCHANGED, "unchanged")]
+    )
+    def test_does_not_call_published_what_nobody_has_judged(
+        self, spoken: Spoken, outcome: PublishOutcome, word: str
+    ) -> None:
+        """For a pod all is done that lies in its outbox; what becomes of it is the agent's word, and comes after."""
+        spoken.voice.started(POD, start(publish=PublishResult(outcome, "outbox")))
+        assert spoken.lines[0]["handed_over"] == word
+
     def test_of_a_domain_that_is_not_kept_has_no_label_of_its_own(self, spoken: Spoken) -> None:
         spoken.voice.started(Pod("u", "mine", "p", "", "mine", {}), start())
         assert "glowplug_starts_total domain=other restore=restored verdict=hit" in spoken.numbers()
@@ -257,6 +268,56 @@ class TestARefusal:
         spoken.voice.refused(None, "uid-9", "pod_unknown", "")
         assert spoken.events == []
         assert (spoken.lines[0]["uid"], spoken.lines[0]["reason"]) == ("uid-9", "pod_unknown")
+
+
+class TestAPodThatNobodyServesHere:
+    def test_is_told_once_and_its_domain_is_a_line(self, spoken: Spoken) -> None:
+        others = [Pod(f"u{number}", "inference", f"llama-{number}", "", "inference", {}) for number in range(3)]
+        for pod in (STRANGER, STRANGER, *others):
+            spoken.voice.unkept(pod)
+        said = "pod inference/llama-0 is of domain inference, which this agent does not keep (--domain)"
+        assert spoken.said()[0] == ("CompileCacheNotKept", said)
+        assert [event["involvedObject"]["uid"] for event in spoken.events] == ["uid-7", "u0", "u1", "u2"]
+        assert [(line["what"], line["detail"], line["keeps"]) for line in spoken.lines] == [
+            ("unkept", said, ["team-a"])
+        ]
+        assert spoken.numbers()["glowplug_unkept_pods_total"] == 4
+
+    def test_is_one_of_so_many_a_minute(self) -> None:
+        clock = Held()
+        spoken = Spoken(clock=clock)
+        for number in range(100):
+            spoken.voice.unkept(Pod(f"u{number}", "x", f"p{number}", "", "x", {}))
+        clock.at = 61.0
+        spoken.voice.unkept(Pod("later", "x", "later", "", "x", {}))
+        assert len(spoken.events) == voice.UNKEPT_A_MINUTE + 1
+        assert spoken.numbers()["glowplug_events_total outcome=dropped"] == 100 - voice.UNKEPT_A_MINUTE
+
+
+def test_a_store_that_gives_nothing_for_long_is_an_event_of_the_node_once_an_hour() -> None:
+    clock = Held()
+    spoken = Spoken(clock=clock)
+    error = UnavailableError("there is no bucket lab-x", code="no-bucket")
+    for second in range(0, 7200, 60):
+        clock.at = float(second)
+        spoken.voice.lasting(["team-a", "team-b"], error, 61.0 + second)
+    assert spoken.said() == [
+        (
+            "CompileCacheNotFetched",
+            f"domain team-a and 1 more: not fetched for {lasted}: no_bucket: there is no bucket lab-x",
+        )
+        for lasted in ("61.0 s", "61 min 1 s")
+    ]
+    assert {event["involvedObject"]["kind"] for event in spoken.events} == {"Node"}
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_no_metric_of_the_other_mode_is_shown(mode: Mode) -> None:
+    """A zero of what cannot happen here would be read as "it does not happen"."""
+    shown = Spoken(mode).voice.metrics.render().decode()
+    there = {one.name for one in METRICS if f"# HELP {one.name} " in shown or f"# HELP {one.name}\n" in shown}
+    assert there == {one.name for one in METRICS if one.mode in (None, mode)}
+    assert {one.name for one in METRICS if one.mode is mode}
 
 
 def test_the_node_s_own_events_are_about_the_node(spoken: Spoken) -> None:
@@ -359,6 +420,7 @@ def test_a_stream_that_is_gone_costs_the_line(monkeypatch: pytest.MonkeyPatch) -
 def test_it_answers_to_every_word_of_telling_and_every_metric_is_moved_by_one(spoken: Spoken) -> None:
     """A metric that nothing moves, or a word that moves none, would be noticed by nobody."""
     voice = spoken.voice
+    shared = Spoken(Mode.SHARED)
     words = {name for name, _ in inspect.getmembers(Telling, inspect.isfunction) if not name.startswith("_")}
     assert {name for name in words if not hasattr(voice, name)} == set()
     voice.started(POD, start(Compile.MISS, restore=MISSED))
@@ -369,19 +431,19 @@ def test_it_answers_to_every_word_of_telling_and_every_metric_is_moved_by_one(sp
     voice.fetched("team-a", DIGEST, 1, 1, 1.0)
     voice.removed("team-a", DIGEST, "space")
     voice.set_aside(POD, "team-a", DIGEST, "1 part, for 24 h")
+    voice.unkept(STRANGER)
     voice.damaged("team-a", DIGEST, "ab" * 32)
     voice.prewarmed("team-a", 1, 1, 1.0)
     voice.held(1, 1, 1)
-    voice.filled(1, 0, 0, 1, 1.0)
+    shared.voice.filled(1, 0, 0, 1, 1.0)
     voice.nvme(backed=True, where="")
-    voice.taint("removed", 1.0)
+    shared.voice.taint("removed", 1.0)
     voice.failed("list", UnavailableError("x"))
     assert spoken.events
-    moved = {name.partition(" ")[0] for name in spoken.numbers()}
+    moved = {name.partition(" ")[0] for name in (*spoken.numbers(), *shared.numbers())}
     names = {metric.name for metric in METRICS}
     assert {name for name in names if not {name, f"{name}_count"} & moved} == set()
-    assert {line["what"] for line in spoken.lines} <= set(describe.LINES)
-    assert set(describe.LINES) <= {line["what"] for line in spoken.lines}
+    assert {line["what"] for line in (*spoken.lines, *shared.lines)} == set(describe.LINES)
 
 
 def test_its_import_asks_for_no_metrics_before_there_is_an_agent() -> None:

@@ -158,7 +158,7 @@ class TestTheBeginning:
         one = prewarm(settings(root), heard, store)
         one._saying.ready(DOMAIN)
         assert one.begin()
-        assert one.unready() == f"{DOMAIN}: ready is missing"
+        assert one.unready() == f"domain {DOMAIN}: what its pods are likely to need is being fetched"
         assert one.round()
         assert one.unready() == ""
 

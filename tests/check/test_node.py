@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from glowplug.catalog.instances import instances
+from glowplug.check import standing
 from glowplug.check.node import Domain, Seen, checks, look
 from glowplug.check.results import Check
+from glowplug.check.standing import Fault, Standing
 from glowplug.host import blocks, driver
 from glowplug.host.blocks import Backing
 from glowplug.host.mounts import Mount
@@ -150,8 +152,59 @@ def test_gpus_and_driver(
 
 
 def test_a_domain_that_is_not_ready_warns(good: Seen) -> None:
-    found = answers(replace(good, domains=(Domain("team-a", True, KEYS), Domain("team-b", False, ()))))
+    """And the agent that it names is that of this node, not any."""
+    found = answers(replace(good, node="n-7", domains=(Domain("team-a", True, KEYS), Domain("team-b", False, ()))))
     assert (found["store:team-a"].status, found["store:team-b"].status) == ("pass", "warn")
+    agent = "kubectl -n glowplug-system get pods -l app=glowplug-agent --field-selector spec.nodeName=n-7"
+    assert found["store:team-b"].hint.endswith(agent)
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_domain_that_the_store_gives_nothing_says_what_the_agent_was_told_last(good: Seen, ready: bool) -> None:
+    fault = Fault("no_bucket", "there is no bucket lab-x", "2026-12-01T00:00:00.000Z", "2026-12-01T00:05:00.000Z")
+    said = Standing("n-7", {"team-a": fault})
+    check = answers(replace(good, standing=said, domains=(Domain("team-a", ready, KEYS),)))["store:team-a"]
+    assert check.status == "warn"
+    assert "no_bucket: there is no bucket lab-x (last at 2026-12-01T00:05:00.000Z, since" in check.message
+    assert check.evidence["fault"]["code"] == "no_bucket"
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "words"),
+    [
+        (None, "warn", "its pods wait 15 s in vain, and start cold"),
+        (Standing("n-7", strangers={"team-b": "team-b/llama-0"}), "warn", "pod team-b/llama-0 is of it"),
+        (
+            Standing("n-7", strangers={"team-c": "team-c/llama-0"}),
+            "pass",
+            "what is left of it is removed after a while",
+        ),
+    ],
+    ids=["no agent was here", "one is here, and pods", "one is here, and no pod"],
+)
+def test_a_domain_that_no_agent_keeps_does_not_wait_for_one(
+    good: Seen, said: Standing | None, status: str, words: str
+) -> None:
+    found = answers(replace(good, standing=said, domains=(Domain("team-b", False, (), kept=False),)))["store:team-b"]
+    assert found.status == status
+    assert found.message.startswith("no agent keeps domain 'team-b'")
+    assert words in found.message
+
+
+def test_a_root_that_does_not_exist_is_called_so(tmp_path: Path) -> None:
+    found = answers(look(tmp_path / "not" / "there"))
+    assert all(f"{tmp_path}/not/there does not exist" in found[name].message for name in ("nvme", "store"))
+
+
+def test_what_the_agent_says_of_itself_is_read_as_it_was_written(tmp_path: Path) -> None:
+    said = Standing("n-7", {"a": Fault("no_bucket", "x", "s", "t")}, {"b": "b/p"})
+    standing.write(tmp_path, said)
+    assert look(tmp_path).standing == said
+    assert (look(tmp_path).node, look(tmp_path, node="n-8").node) == ("n-7", "n-8")
+    (tmp_path / ".glowplug" / standing.NAME).write_text('{"schema": "glowplug.agent/1", "faults": []}')
+    assert look(tmp_path).standing == Standing()
+    (tmp_path / ".glowplug" / standing.NAME).write_text("no")
+    assert look(tmp_path).standing is None
 
 
 def test_a_node_store_is_looked_at_and_nothing_is_written(tmp_path: Path) -> None:
@@ -159,10 +212,12 @@ def test_a_node_store_is_looked_at_and_nothing_is_written(tmp_path: Path) -> Non
     (store / ("0" * 64)).mkdir(parents=True)
     (store / ".gone-1").mkdir()
     before = sorted(tmp_path.rglob("*"))
-    assert look(tmp_path).domains == (Domain("team-a", ready=False, keys=("0" * 64,)),)
+    assert look(tmp_path).domains == (Domain("team-a", ready=False, keys=("0" * 64,), kept=False),)
     (store / layout.READY).touch()
+    (store / layout.PROGRAM).touch()
     assert look(tmp_path).domains == (Domain("team-a", ready=True, keys=("0" * 64,)),)
     (store / layout.READY).unlink()
+    (store / layout.PROGRAM).unlink()
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -114,6 +114,8 @@ class Bringing:
         self._busy: set[About] = set()
         self._freed = threading.Condition()
         self._withheld = ""
+        self.fault: GlowplugError | None = None
+        """The last fault that was the store's and not one key's."""
 
     def withhold(self, reason: str) -> None:
         """Why the store's switch lets nothing come to nodes from now on, "" where it does."""
@@ -145,6 +147,7 @@ class Bringing:
                 self.failed("list", error)
                 unasked.add(key.about)
                 if _is_the_store_s(error):
+                    self.fault = error
                     trouble.add(key.about)
                 return None  # not remembered: it is asked for again
             self._tried[key.about] = _Tried(key.listed.version, size)
@@ -370,7 +373,9 @@ class Bringing:
             tried.backoff.reset()
             return True
         tried.spoiled += any(isinstance(fault, IntegrityError) for fault in faults)
-        if any(map(_is_the_store_s, faults)):
+        of_the_store = [fault for fault in faults if isinstance(fault, GlowplugError) and _is_the_store_s(fault)]
+        if of_the_store:
+            self.fault = of_the_store[-1]
             return False
         if not all(isinstance(fault, IntegrityError) for fault in faults):
             tried.again = self._clock.monotonic() + tried.backoff.next()

@@ -7,6 +7,7 @@ goes wrong about one outbox is told, and the next one follows.
 - What is not believed is told once and removed. What is published is removed. What cannot be published *now* (no store, no rights)
   stays and is tried again, more and more rarely, for `Bounds.age_seconds` and within `Bounds.node_bytes`; then the oldest goes,
   told. A store that does not answer is not asked by each pod in turn.
+- What became of one start's artifacts is told as one (`tally.py`).
 - The order is publish, then remove: an agent that is killed in between finds the store unchanged next time.
 - Outboxes of pods that are gone are emptied when nothing waits in them; those of UIDs that the API never spoke of, after a grace.
 """
@@ -21,8 +22,10 @@ from glowplug.agent.arrivals import Archive
 from glowplug.agent.damage import Damage
 from glowplug.agent.offering import Offering, RefusedError
 from glowplug.agent.outboxes import BOUNDS, CAPS, Outboxes, stamp
+from glowplug.agent.pods import Said
 from glowplug.agent.reporting import Reporting
 from glowplug.agent.settings import Publisher
+from glowplug.agent.tally import Tally
 from glowplug.cache import layout as cache
 from glowplug.cache import publish as publishing
 from glowplug.cache.format import Rejection
@@ -58,6 +61,8 @@ Judge: TypeAlias = "Callable[[OutboxPart, Pod, Settings, Sequence[str]], Refusal
 
 _WAITS: Final = (15.0, 600.0)
 _ASK_AGAIN_SECONDS: Final = 20.0
+_REMEMBERED: Final = 16 << 20
+"""Characters of the pods that an outbox is left of."""
 _SEALING_SECONDS: Final = 1200.0
 """A start that has not said by then what became of its publish says nothing more: its watcher has 900 seconds for it."""
 _LATER: Final = frozenset(
@@ -151,6 +156,7 @@ class Collector:
         self._clock = clock
         self._outboxes = Outboxes(settings.root, telling, clock, bounds, caps)
         self._reporting = Reporting(settings.root, telling, keys)
+        self._tally = Tally(telling, clock)
         self._store: Store | None = None
         self._undone = False
         self._found: tuple[str, ...] = ()
@@ -177,11 +183,16 @@ class Collector:
             self._served[uid] = self._clock.monotonic()
         if not deadline.passed():
             self._outboxes.bound(uids, self._pod, deadline)
+        self._tally.tell_late()
         try:
             self._reporting.keep(frozenset(uids))
         except OSError as error:
             self._telling.failed("disk", error)
         return not (self._undone or deadline.passed())
+
+    def close(self) -> None:
+        """The agent ends: tell what was added up."""
+        self._tally.tell()
 
     # --- one pod ----------------------------------------------------------------------------------------------------
 
@@ -245,12 +256,15 @@ class Collector:
         sealed = [Archive(one.name, one.start_id, one.part, one.size) for one in inbox.archives(pod.uid, deadline)]
         changed = {one.name: one.changed for one in found}
         ended = {start.id for start in starts if start.publish is not None}
+        told = set(ended)
         waits = False
         for arrival in arrivals.sort(sealed):
             if deadline.passed():
                 return True
             newest = max(changed.get(archive.name, self._clock.now()) for archive in arrival.archives)
             over = pod.gone or arrival.start_id in ended or self._clock.now() - newest > _SEALING_SECONDS
+            if over:
+                told.add(arrival.start_id)
             if not arrival.whole and not over:
                 waits = True
             elif self._dealt_with(pod, inbox, arrival, deadline):
@@ -258,6 +272,7 @@ class Collector:
                     inbox.drop(pod.uid, archive.name)
             else:
                 waits = True
+        self._tally.tell_ended(pod.uid, None if pod.gone else told)
         return waits
 
     def _dealt_with(self, pod: Pod, inbox: Inbox, arrival: Arrival, deadline: Deadline) -> bool:
@@ -265,7 +280,7 @@ class Collector:
         digest = arrival.key.digest()
         off = self._off()
         if off:
-            self._telling.published(pod, pod.domain, digest, PublishResult(PublishOutcome.SKIPPED, off))
+            self._tally.add(pod, arrival.start_id, digest, PublishResult(PublishOutcome.SKIPPED, off))
             return True
         candidates = self._processors()
         if not candidates or self._must_wait(pod, digest):
@@ -273,13 +288,13 @@ class Collector:
             return False
         refusal = self._judge(arrival.claim, pod, self._settings, candidates)
         if refusal is not None:
-            self._outboxes.refuse(pod, pod.uid, refusal.reason, refusal.detail)
+            self._refuse(pod, arrival, refusal.reason, refusal.detail)
             return True
         guards = offering.guards_of(arrival.claim.guards, _image(pod))
         try:
             result = self._offer(inbox, pod.uid, arrival, guards, deadline)
         except RefusedError as error:
-            self._outboxes.refuse(pod, pod.uid, error.reason, error.message)
+            self._refuse(pod, arrival, error.reason, error.message)
             return True
         except NotFoundError:
             return False  # an archive changed under our hands: the next round sees what is there then
@@ -287,7 +302,11 @@ class Collector:
         lacks = result.outcome is PublishOutcome.UNCHANGED and offering.held(self._root, arrival, guards) is None
         if changed or lacks:
             self._keys.want(pod.domain, digest, cache.manifest_path(arrival.key), changed=changed)
-        return self._settled(pod, digest, result, deadline)
+        return self._settled(pod, arrival.start_id, digest, result, deadline)
+
+    def _refuse(self, pod: Pod, arrival: Arrival, reason: str, detail: str) -> None:
+        if self._tally.is_news(pod.uid, arrival.start_id, reason):
+            self._outboxes.refuse(pod, pod.uid, reason, detail)
 
     def _offer(
         self, inbox: Inbox, uid: str, arrival: Arrival, guards: Mapping[str, str], deadline: Deadline
@@ -299,13 +318,13 @@ class Collector:
         by = f"agent {self._settings.node_name} {arrival.start_id}"
         return Offering(store, self._root, by, self._clock, self._damage).publish(inbox, uid, arrival, guards, deadline)
 
-    def _settled(self, pod: Pod, digest: str, result: PublishResult, deadline: Deadline) -> bool:
+    def _settled(self, pod: Pod, start_id: str, digest: str, result: PublishResult, deadline: Deadline) -> bool:
         """Tell what became of a publish; False where it is to be tried again."""
         later = result.outcome in (PublishOutcome.SKIPPED, PublishOutcome.FAILED) and _word(result.reason) in _LATER
         if not later:
             self._store_waits = _Wait()
             self._waits.pop((pod.uid, digest), None)
-            self._telling.published(pod, pod.domain, digest, result)
+            self._tally.add(pod, start_id, digest, result)
             return True
         self._undone = True
         self._store = None  # opened anew: credentials may have come
@@ -343,7 +362,7 @@ class Collector:
                 continue
             if not self._off() and self._judge(part, pod, self._settings, candidates) is None:
                 result = self._rejected(start, part, deadline)
-                if not self._settled(pod, digest, result, deadline):
+                if not self._settled(pod, start.id, digest, result, deadline):
                     waits = True
                     continue
                 path = cache.manifest_path(part.key)
@@ -402,9 +421,21 @@ class Collector:
         """All that is remembered of outboxes that are not there any more."""
         self._waits = {key: wait for key, wait in self._waits.items() if key[0] in uids}
         self._outboxes.keep(uids)
+        self._tally.keep(uids)
+        self._remember_less()
         for table in (self._quiet, self._remembered, self._served):
             for uid in table.keys() - uids:
                 del table[uid]
+
+    def _remember_less(self) -> None:
+        """The largest go first: most of them the API's watch knows still, and small pods do not suffer for large ones."""
+        sizes = {uid: pod.object.size for uid, pod in self._remembered.items() if isinstance(pod.object, Said)}
+        left = sum(sizes.values())
+        for uid in sorted(sizes, key=sizes.__getitem__, reverse=True):
+            if left <= _REMEMBERED:
+                return
+            left -= sizes[uid]
+            del self._remembered[uid]
 
     def _opened(self) -> Store:
         if self._store is None:

@@ -98,6 +98,14 @@ SET_ASIDE: Final = Reason(
     "without these parts for a while.",
     "Why did the start end? Its previous log says it. The message has until when, and how to lift it before.",
 )
+UNKEPT: Final = Reason(
+    "CompileCacheNotKept",
+    WARNING,
+    "Pod",
+    "The agent of this node does not keep the pod's trust domain: the pod waits for it in vain and starts cold, and what it "
+    "compiles is not published.",
+    "A typo in the agent's `--domain`, or a `--domain` of it that is missing; or the namespace's label `glowplug.dev/domain`.",
+)
 PREWARMED: Final = Reason(
     "CompileCachePrewarmed", NORMAL, "Node", "The first fetch is done: pods of the domain wait for nothing more."
 )
@@ -107,6 +115,15 @@ DAMAGED: Final = Reason(
     "Node",
     "A part in the store is not what its digest says; this node does without it.",
     "Nothing where pods of the node publish: the next one that compiles it mends it. `glowplug cache verify` finds all of them.",
+)
+NOT_FETCHING: Final = Reason(
+    "CompileCacheNotFetched",
+    WARNING,
+    "Node",
+    "For more than a minute the agent has not got from the store what it is to hold; the message has the code and the words of the "
+    "last try.",
+    "The code says which: the bucket's name, the agent's role, the way to S3. It is tried again by itself; pods start meanwhile "
+    "with what the node holds.",
 )
 NOT_NVME: Final = Reason(
     "InstanceStoreMissing",
@@ -142,8 +159,10 @@ REASONS: Final = (
     UNPUBLISHED,
     REFUSED,
     SET_ASIDE,
+    UNKEPT,
     PREWARMED,
     DAMAGED,
+    NOT_FETCHING,
     NOT_NVME,
     TAINT_REMOVED,
     TAINT_FAILED,

@@ -17,10 +17,12 @@ from glowplug.agent.bringing import FETCH_SECONDS, LIST_SECONDS
 from glowplug.agent.collecting import Collector
 from glowplug.agent.damage import Damage
 from glowplug.agent.health import Health, Pulse
+from glowplug.agent.leavings import Leavings
 from glowplug.agent.prewarm import Prewarm, Source
 from glowplug.agent.program import program
 from glowplug.agent.settings import Mode
 from glowplug.agent.stopping import StoppableClock
+from glowplug.agent.troubles import Troubles
 from glowplug.agent.voice import Voice
 from glowplug.agent.watching import Pods
 from glowplug.core.clock import SYSTEM, Deadline
@@ -74,6 +76,7 @@ class Agent:
         self._store = _kept(outside.open_store)
         gpus = _Gpus(outside.api, settings.node_name)
         damage = Damage(clock)
+        troubles = Troubles(settings, self.voice)
         self.prewarm = Prewarm(
             settings,
             self.voice,
@@ -87,11 +90,13 @@ class Agent:
             clock=clock,
             draw=random.random,
             damage=damage,
+            troubles=troubles,
         )
         self.pods = Pods(outside.api, settings, self.voice, arrived=self.prewarm.looking.arrived)
         self.collector = Collector(
             settings, self.pods, outside.open_store, gpus, self.voice, self.prewarm.wanting, damage=damage
         )
+        self._leavings = Leavings(settings, self.pods, troubles, self.voice)
         self._clock = clock
         self._pulses: dict[str, Pulse] = {}
         self._threads: list[_Worker] = []
@@ -126,7 +131,9 @@ class Agent:
                     what = f"the Kubernetes API did not say within {_PODS_SECONDS:.0f} s which pods this node has"
                     self.voice.failed("api", UnavailableError(what))
                     return False
-            return self.collector.round(Deadline.after(_ROUND_SECONDS, self._clock))
+            done = self.collector.round(Deadline.after(_ROUND_SECONDS, self._clock))
+            self.collector.close()
+            return done
         finally:
             over.set()
             watch.join(_END_SECONDS)
@@ -147,6 +154,7 @@ class Agent:
         self._thread("patience", lambda: self.prewarm.run_patience(stop))
         self._thread("pods", lambda: self.pods.run(stop))
         self._thread("node", self._annotate)
+        self._loop("leavings", _SLACK_SECONDS, lambda tick: self._leavings.run(stop, tick))
         if settings.mode is Mode.SHARED:
             self._loop("shared", _SHARED_SECONDS, self._share)
         elif settings.kept:
@@ -172,6 +180,7 @@ class Agent:
             tick()
             self.collector.round(Deadline.after(_ROUND_SECONDS, self._clock))
             self._stop.wait(_EVERY_SECONDS)
+        self.collector.close()
 
     def _annotate(self) -> None:
         """Say on the node itself when its cache lies on a network disk. Tried until it succeeds."""

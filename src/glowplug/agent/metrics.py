@@ -10,6 +10,7 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from glowplug.agent.settings import Mode
 from glowplug.core.errors import UsageError
 from glowplug.nodestore.layout import WAIT_SECONDS
 
@@ -35,6 +36,11 @@ class Metric:
     labels: tuple[str, ...] = ()
     advice: str = ""
     buckets: tuple[float, ...] = ()
+
+    @property
+    def mode(self) -> Mode | None:
+        """The mode whose agents have it, None for both: a number that can only be 0 says what is not so."""
+        return Mode.SHARED if self in _SHARED else Mode.NODE if self in _NODE else None
 
 
 _START: Final = (1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0)
@@ -100,7 +106,7 @@ WAITS: Final = "waiting"
 PUBLISHES: Final = Metric(
     "glowplug_publishes_total",
     Kind.COUNTER,
-    "What became of artifacts that pods handed over.",
+    "What became of artifacts that pods handed over: all of one start are one, unless a part of them waits.",
     ("domain", "outcome", "reason"),
     "`waiting`: not now, and the agent tries again by itself, more and more rarely, while the outbox holds them: `no_credentials` "
     "until there are some, `store_unavailable` and `access_denied` until the store or the agent's role is mended. `failed` and "
@@ -115,7 +121,7 @@ PUBLISH_SECONDS: Final = Metric(
 REFUSALS: Final = Metric(
     "glowplug_outbox_refusals_total",
     Kind.COUNTER,
-    "Things in outboxes that were not believed.",
+    "Things in outboxes that were not believed; of the artifacts of one start each reason counts once.",
     ("reason",),
     "`publisher`: the service account is in no `--publish-from`; add it, or let it be. `claim:<field>`: the pod says something "
     "else of itself than the API does: an image that sets variables, or a pod that means harm. `damaged`, `too_large`: the event.",
@@ -215,6 +221,13 @@ DAMAGED: Final = Metric(
     "They are left out, and looked at again within hours, or when the store has other bytes. The next pod that compiles what is in "
     "them mends it, where it may publish; `glowplug cache verify` finds all of them.",
 )
+UNKEPT: Final = Metric(
+    "glowplug_unkept_pods_total",
+    Kind.COUNTER,
+    "Pods of node mode that came to this node and are of a trust domain that its agent does not keep.",
+    (),
+    "They start cold after 15 s: `--domain` of the agent, or the namespace's label. Event and log line have the name.",
+)
 FAILURES: Final = Metric(
     "glowplug_failures_total",
     Kind.COUNTER,
@@ -251,6 +264,7 @@ METRICS: Final = (
     FETCH_SECONDS,
     REMOVALS,
     SET_ASIDE,
+    UNKEPT,
     PREWARM_SECONDS,
     PREWARMED_KEYS,
     STORE_BYTES,
@@ -267,11 +281,31 @@ METRICS: Final = (
     BUILD,
 )
 
+_SHARED: Final = (SHARED_ENTRIES, SHARED_BYTES, TAINTS, TAINT_SECONDS)
+_NODE: Final = (
+    STARTS,
+    MISSES,
+    MISS_FIELDS,
+    RESTORED_BYTES,
+    RESTORE_SECONDS,
+    READY_SECONDS,
+    COMPILE_SECONDS,
+    PUBLISHES,
+    PUBLISHED_BYTES,
+    PUBLISH_SECONDS,
+    REFUSALS,
+    WAITING_BYTES,
+    WAITING,
+    SET_ASIDE,
+    UNKEPT,
+)
+
 
 class Metrics:
-    """The numbers of one agent. May be used from several threads. Raises UsageError (`missing-extra`)."""
+    """The numbers of one agent, of its mode (None: of both). May be used from several threads. Raises UsageError
+    (`missing-extra`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: Mode | None = None) -> None:
         try:
             import prometheus_client as prometheus
         except ImportError as error:
@@ -283,7 +317,11 @@ class Metrics:
         prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody reads
         self._text = prometheus.generate_latest
         self._registry = prometheus.CollectorRegistry()
-        self._made: Mapping[str, Any] = {metric.name: self._make(prometheus, metric) for metric in METRICS}
+        self._made: Mapping[str, Any] = {
+            metric.name: self._make(prometheus, metric)
+            for metric in METRICS
+            if mode is None or metric.mode in (None, mode)
+        }
 
     def _make(self, prometheus: Any, metric: Metric) -> Any:
         more: dict[str, Any] = {"labelnames": metric.labels, "registry": self._registry}
@@ -295,15 +333,17 @@ class Metrics:
 
     def add(self, metric: Metric, amount: float = 1, **labels: str) -> None:
         """Count up; less than nothing counts as nothing."""
-        self._of(metric, labels).inc(max(amount, 0))
+        if metric.name in self._made:
+            self._of(metric, labels).inc(max(amount, 0))
 
     def set(self, metric: Metric, value: float, **labels: str) -> None:
         """Set a gauge."""
-        self._of(metric, labels).set(value)
+        if metric.name in self._made:
+            self._of(metric, labels).set(value)
 
     def observe(self, metric: Metric, value: float | None, **labels: str) -> None:
         """One more value of a histogram; None is none."""
-        if value is not None:
+        if value is not None and metric.name in self._made:
             self._of(metric, labels).observe(value)
 
     def render(self) -> bytes:

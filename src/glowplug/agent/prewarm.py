@@ -27,13 +27,14 @@ from glowplug.agent.keeping import Keeping
 from glowplug.agent.looking import Looking, manifests_of
 from glowplug.agent.ranking import Listed, Size
 from glowplug.agent.saying import Saying
+from glowplug.agent.troubles import Troubles
 from glowplug.agent.wanting import Wanting, wait
 from glowplug.cache import uses
 from glowplug.cache.workers import workers
 from glowplug.core.clock import SYSTEM, Deadline
 from glowplug.core.errors import GlowplugError
 from glowplug.kube.backoff import Backoff
-from glowplug.nodestore import write
+from glowplug.nodestore import layout, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -85,8 +86,11 @@ class Prewarm:
         clock: Clock = SYSTEM,
         draw: Callable[[], float] = lambda: 0.5,
         damage: Damage | None = None,
+        troubles: Troubles | None = None,
     ) -> None:
-        """`clock` is one that stops with the agent; `draw` gives numbers in [0, 1) for the jitter; others know `damage`, too."""
+        """`clock` is one that stops with the agent; `draw` gives numbers in [0, 1) for the jitter; others know `damage` and
+        `troubles`, too."""
+        self._troubles = troubles or Troubles(settings, telling)
         self._settings = settings
         self._telling = telling
         self._source = source
@@ -113,7 +117,12 @@ class Prewarm:
         if not self._begun.is_set():
             return "nothing is in place yet"
         missing = ((domain, self._saying.missing(domain)) for domain in self._settings.domains)
-        return next((f"{domain}: {name} is missing" for domain, name in missing if name), "")
+        return "\n".join(f"domain {domain}: {self._why(domain, name)}" for domain, name in missing if name)
+
+    def _why(self, domain: str, missing: str) -> str:
+        if missing != layout.READY:
+            return f"{missing} is not there"
+        return self._troubles.words(domain) or "what its pods are likely to need is being fetched"
 
     # --- threads ----------------------------------------------------------------------------------------------------
 
@@ -132,6 +141,7 @@ class Prewarm:
                 pause = self._bringing.pause()
             else:
                 pause = backoff.next()
+            self._troubles.pausing(min(pause, relist.remaining()))
             wait(stop, min(pause, relist.remaining()), tick, self._keeping.is_switched_on)
 
     def run_switch(self, stop: threading.Event, tick: Callable[[], None] = lambda: None) -> None:
@@ -165,6 +175,7 @@ class Prewarm:
         try:
             if self._settings.kept:
                 self._put_in_place()
+                self._troubles.begin()
         except (OSError, GlowplugError) as error:
             self._bringing.failed("disk" if isinstance(error, OSError) else "program", error)
             return False
@@ -189,13 +200,14 @@ class Prewarm:
             what = "list"
             store = self._source.store()
             if self._keeping.is_withheld(store):
+                self._troubles.over(self._settings.domains)
                 return True
             if not self._listings:
                 self._keeping.was_switched_on()  # all is listed now
             good = self._bring_all(store, gpus, tick)
             self._keeping.tidy()
         except GlowplugError as error:
-            self._bringing.failed(what, error)
+            self._failed(self._settings.domains, what, error)
             self._in_vain(self._settings.domains)
             return False
         except OSError as error:
@@ -232,16 +244,7 @@ class Prewarm:
 
     def _bring_all(self, store: Store, gpus: Sequence[str], tick: Callable[[], None]) -> bool:
         """Raises OSError."""
-        for domain in self._settings.domains:
-            tick()
-            if domain not in self._listings:
-                try:
-                    self._listings[domain] = self._list(store, domain, gpus)
-                except GlowplugError as error:
-                    self._bringing.failed("list", error)
-                    self._in_vain([domain])
-                    continue
-                self._answered.add(domain)
+        self._list_all(store, gpus, tick)
         present = write.usage(self._settings.root)
         plan, sizes = self._choose(store, present)
         left_out = quarantine.left_out(self._settings.root)
@@ -268,7 +271,24 @@ class Prewarm:
                     self._finish(domain)
                 tick()
         self._in_vain(trouble)
+        fault = self._bringing.fault
+        if trouble and fault is not None and not self._ending:
+            self._troubles.failed(trouble, "fetch", fault)
+        self._troubles.over(self._listings.keys() - trouble)
         return len(self._listings) == len(self._settings.domains) and not trouble
+
+    def _list_all(self, store: Store, gpus: Sequence[str], tick: Callable[[], None]) -> None:
+        """Raises OSError."""
+        for domain in self._settings.domains:
+            tick()
+            if domain not in self._listings:
+                try:
+                    self._listings[domain] = self._list(store, domain, gpus)
+                except GlowplugError as error:
+                    self._failed([domain], "list", error)
+                    self._in_vain([domain])
+                    continue
+                self._answered.add(domain)
 
     def _list(self, store: Store, domain: str, gpus: Sequence[str]) -> list[Listed]:
         """The keys of a domain that this node's GPUs can use; what it has no more goes. Raises the store's errors, OSError."""
@@ -315,6 +335,16 @@ class Prewarm:
             self._saying.fetching(domain, under_way=under_way)
         except OSError as error:
             self._bringing.failed("disk", error)
+
+    def _failed(self, domains: Iterable[str], what: str, error: GlowplugError) -> None:
+        self._bringing.failed(what, error)
+        if not self._ending:
+            self._troubles.failed(domains, what, error)
+
+    @property
+    def _ending(self) -> bool:
+        """The agent ends, and what it broke off is no failure."""
+        return self._clock.monotonic() == float("inf")
 
     def _in_vain(self, domains: Iterable[str]) -> None:
         """Nobody is to wait for what failed just now."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from glowplug.agent.pods import Pod
     from glowplug.core.documents.start import PublishResult, Start
 
@@ -39,6 +41,16 @@ class Telling(Protocol):
     def set_aside(self, pod: Pod, domain: str, key: str, detail: str) -> None:
         """This node does without parts of a key from now on, since starts of `pod` ended before they were ready with them; `detail`
         says which, until when, and how that is lifted."""
+        ...
+
+    def unkept(self, pod: Pod) -> None:
+        """A pod of node mode is on this node and of a trust domain that the agent does not keep. May be called again for it: it is
+        told once."""
+        ...
+
+    def lasting(self, domains: Sequence[str], error: BaseException, seconds: float) -> None:
+        """What these trust domains are to have of the store has not come for so many seconds; `error` is the last one's. May be
+        called again while it lasts."""
         ...
 
     def waiting(self, size: int, archives: int) -> None:

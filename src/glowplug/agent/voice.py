@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
 import glowplug
@@ -24,7 +24,7 @@ from glowplug.core.errors import GlowplugError
 from glowplug.launch.words import explained
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
     from typing import TextIO
 
     from glowplug.agent.events import Reason
@@ -47,6 +47,9 @@ _WHAT: Final = frozenset(["annotate", "api", "disk", "event", "fetch", "list", "
 _TAINT: Final = frozenset(("removed", "absent", "put_back", "failed", "unregistered"))
 _MEANT: Final = frozenset(("observe", "read_only", "no_store", "publish_off"))
 """Why nothing is published that somebody wanted so: no event says it at each start."""
+UNKEPT_A_MINUTE: Final = 30
+"""Events about pods that nobody serves here; each of them has one."""
+_LASTING_SECONDS: Final = 3600.0
 _MOST_BYTES: Final = 1 << 50
 _DIGITS: Final = 12
 
@@ -57,12 +60,14 @@ class Voice:
     def __init__(
         self, api: Api | None, settings: Settings, *, stream: TextIO | None = None, clock: Clock = SYSTEM
     ) -> None:
-        self.metrics = Metrics()
+        self.metrics = Metrics(settings.mode)
         self._node = settings.node_name
         self._domains = frozenset(settings.domains)
         self._clock = clock
         self._log = Decisions(settings.node_name, stream or sys.stderr, clock)
         self._told: OrderedDict[Hashable, None] = OrderedDict()
+        self._unkept: deque[float] = deque(maxlen=UNKEPT_A_MINUTE)
+        self._lasting = float("-inf")
         self._repeating = Repeating(clock)
         self._lock = threading.Lock()
         self._posting = Posting(api, self._counted, self._event_failed, clock) if api is not None else None
@@ -99,7 +104,7 @@ class Voice:
             restore_reason=restore.reason,
             restored_bytes=restore.bytes or None,
             restore_seconds=restore.seconds,
-            handed_over=start.publish.outcome.value if start.publish else "",
+            handed_over=_handed_over(start),
             exit_status=start.exit_status,
         )
         self._about_pod(pod, _REASONS[verdict.compile], _sentence(start), start.id)
@@ -152,6 +157,32 @@ class Voice:
         self.metrics.add(metrics.SET_ASIDE, domain=self._domain(domain))
         self._log.write("set_aside", pod=pod, domain=domain, key=key[:_DIGITS], detail=detail)
         self._about_pod(pod, events.SET_ASIDE, f"under the key {key[:_DIGITS]}: {detail}", f"{key} {detail}")
+
+    def unkept(self, pod: Pod) -> None:
+        """A pod is of a trust domain that this agent does not keep: an event for each, a line for each domain."""
+        if not self._first("unkept", pod.uid):
+            return
+        self.metrics.add(metrics.UNKEPT)
+        text = f"pod {pod.namespace}/{pod.name} is of domain {pod.domain}, which this agent does not keep (--domain)"
+        if self._first("unkept domain", pod.domain):
+            self._log.write("unkept", pod=pod, domain=pod.domain, detail=text, keeps=sorted(self._domains))
+        now = self._clock.monotonic()
+        if len(self._unkept) == UNKEPT_A_MINUTE and now - self._unkept[0] < 60.0:
+            self._counted("dropped")
+            return
+        self._unkept.append(now)
+        self._about_pod(pod, events.UNKEPT, text, pod.domain)
+
+    def lasting(self, domains: Sequence[str], error: BaseException, seconds: float) -> None:
+        """The store has given nothing for a while: an event of the node, once an hour."""
+        now = self._clock.monotonic()
+        if not domains or now - self._lasting < _LASTING_SECONDS:
+            return
+        self._lasting = now
+        code = (error.code if isinstance(error, GlowplugError) else type(error).__name__).replace("-", "_")
+        which = f"domain {domains[0]}" + (f" and {len(domains) - 1} more" if len(domains) > 1 else "")
+        text = f"{which}: not fetched for {units.format_seconds(seconds)}: {code}: {error}"
+        self._about_node(events.NOT_FETCHING, text, f"{code} {self._clock.now() // _LASTING_SECONDS:.0f}")
 
     def damaged(self, domain: str, key: str, part: str) -> None:
         """A part of a key is damaged in the store itself."""
@@ -288,6 +319,13 @@ def _was_there(start: Start) -> bool:
     if restore.outcome is RestoreOutcome.RESTORED:
         return restore.bytes <= 0
     return restore.outcome is RestoreOutcome.SKIPPED and restore.reason == "already_present"
+
+
+def _handed_over(start: Start) -> str:
+    """What became of what the start compiled, as far as its pod can know: what it sealed is judged by the agent, after this."""
+    if start.publish is None:
+        return ""
+    return "sealed" if start.publish.outcome is PublishOutcome.PUBLISHED else start.publish.outcome.value
 
 
 def _sentence(start: Start) -> str:

@@ -7,19 +7,23 @@ runs in it already.
 
 Of a pod only what somebody here asks for is kept, as text, and of all of them together no more than `_MOST_BYTES`: whoever may
 create pods decides how large they are. One that is too large for its own measure keeps its name and its status, and then what it
-hands over is not believed. Of those that are gone, only pods that have an outbox are remembered.
+hands over is not believed. Where all of them are too large together, the largest keeps its name alone, whoever came last: small
+pods are not to suffer for large ones. While it is here the API is asked for it again when somebody looks at it. Of those that are
+gone, only pods that have an outbox are remembered.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from glowplug.agent.pods import Pod
+from glowplug.agent.pods import Pod, Said
+from glowplug.agent.settings import Mode
 from glowplug.core.clock import SYSTEM
 from glowplug.core.errors import GlowplugError, NotFoundError
 from glowplug.kube.backoff import Backoff
@@ -52,6 +56,8 @@ _SPEC: Final = (
     "enableServiceLinks",
 )
 _OF_A_CONTAINER: Final = ("name", "image", "command", "args", "env", "envFrom", "volumeMounts")
+_NAME: Final = ("uid", "name", "namespace")
+_ANEW_SECONDS: Final = 10.0
 _STATUS: Final = ("phase", "containerStatuses")
 _OF_A_CONTAINER_STATUS: Final = ("name", "image", "imageID", "restartCount")
 _WAITS: Final = (1.0, 60.0)
@@ -73,6 +79,7 @@ class Pods:
         """`arrived` is called with each pod of the agent's mode that comes to the node once all have been listed."""
         self._api = api
         self._arrived = arrived
+        self._anew: tuple[str, float, Object] = ("", 0.0, {})
         self._settings = settings
         self._telling = telling
         self._clock = clock
@@ -126,7 +133,19 @@ class Pods:
                 _, kept = self._gone.get(uid, (0.0, None))
         if kept is None:
             return None
-        return (kept if kept.pod.domain else self._with_domain(kept)).whole()
+        return self._whole(kept if kept.pod.domain else self._with_domain(kept))
+
+    def strangers(self) -> dict[str, str]:
+        """Trust domains that this agent does not keep and of which pods of node mode are here, each with one of these pods."""
+        with self._lock:
+            here = [kept.pod for kept in self._here.values() if kept.ours]
+        return {pod.domain: f"{pod.namespace}/{pod.name}" for pod in reversed(here) if self._is_strange(pod)}
+
+    def may_use(self, domain: str) -> bool:
+        """Whether a pod that is here may have the store of a trust domain mounted."""
+        mounted = f"/{layout.STORE}/{domain}"
+        with self._lock:
+            return any(kept.pod.domain in ("", domain) or mounted in kept.text for kept in self._here.values())
 
     def _keep(self, found: Object) -> None:
         uid = _uid(found)
@@ -146,16 +165,28 @@ class Pods:
         )
         if not pod.domain:
             pod = dataclasses.replace(pod, domain=self._domain(namespace))
-        kept = _Kept(pod, _text(found))
+        kept = _Kept(pod, _text(found), ours=self._is_ours(found))
         with self._lock:
             new = uid not in self._here and uid not in self._gone
             self._take(self._here.pop(uid, None), self._gone.pop(uid, (0.0, None))[1])
-            kept = self._within(kept, found)
             self._here[uid] = kept
+            self._size += len(kept.text)
+            self._bound()
+            kept = self._here[uid]
             self._told.add(uid)
         late = new or not (before is None or before.pod.domain)  # also where its domain was not known until now
-        if late and pod.domain and self.synced.is_set() and self._is_ours(found):
-            self._arrived(kept.whole())
+        if late and pod.domain and self.synced.is_set() and kept.ours:
+            self._arrived(self._whole(kept))
+        self._greet(kept)
+
+    def _greet(self, kept: _Kept) -> None:
+        """Whom nobody serves here is told so; it would wait in vain, and could not say why."""
+        if kept.ours and not kept.pod.gone and self._is_strange(kept.pod):
+            self._telling.unkept(self._whole(kept))
+
+    def _is_strange(self, pod: Pod) -> bool:
+        settings = self._settings
+        return settings.mode is Mode.NODE and bool(pod.domain) and pod.domain not in settings.domains
 
     def _is_ours(self, found: Object) -> bool:
         """Whether it is a pod that may ask this node's agent for something."""
@@ -163,14 +194,38 @@ class Pods:
         mode = labels.get(recipe.MODE_LABEL) if isinstance(labels, dict) else ""
         return mode == self._settings.mode.value and (found.get("status") or {}).get("phase") not in _OVER
 
-    def _within(self, kept: _Kept, found: Object) -> _Kept:
-        """The same within what all may take, and counted."""
-        while self._gone and self._size + len(kept.text) > _MOST_BYTES:
-            self._take(self._gone.pop(next(iter(self._gone)))[1])
-        if self._size + len(kept.text) > _MOST_BYTES:
-            kept = dataclasses.replace(kept, text=_text(found, bare=True))
-        self._size += len(kept.text)
-        return kept
+    def _bound(self) -> None:
+        """All within what all may take: of the largest the name is kept, and nothing else."""
+        while self._size > _MOST_BYTES:
+            gone = ((uid, kept) for uid, (_, kept) in self._gone.items())
+            uid, kept = max((*self._here.items(), *gone), key=lambda one: len(one[1].text))
+            if kept.cut:
+                return
+            cut = dataclasses.replace(kept, text=_named(kept.pod), cut=True)
+            self._size += len(cut.text) - len(kept.text)
+            if uid in self._here:
+                self._here[uid] = cut
+            else:
+                self._gone[uid] = (self._gone[uid][0], cut)
+
+    def _whole(self, kept: _Kept) -> Pod:
+        """The pod as others know it."""
+        anew = functools.partial(self._asked_anew, kept.pod) if kept.cut and not kept.pod.gone else None
+        return dataclasses.replace(kept.pod, object=Said(kept.text, anew))
+
+    def _asked_anew(self, pod: Pod) -> Object:
+        """What the API says of a pod of which the name alone was kept. Raises the API's errors."""
+        with self._lock:
+            uid, until, found = self._anew
+        now = self._clock.monotonic()
+        if uid == pod.uid and now < until:
+            return found
+        listed = self._api.pods(namespace=pod.namespace, node=self._settings.node_name)
+        text = next((_text(one) for one in listed if _uid(one) == pod.uid), _named(pod))
+        found = dict(json.loads(text))
+        with self._lock:
+            self._anew = (pod.uid, now + _ANEW_SECONDS, found)
+        return found
 
     def _take(self, *kept: _Kept | None) -> None:
         """It is not kept any more."""
@@ -185,6 +240,7 @@ class Pods:
                 self._here[pod.uid] = known
             elif known.pod.domain and self._gone.get(pod.uid, (0.0, None))[1] is kept:
                 self._gone[pod.uid] = (self._gone[pod.uid][0], known)
+        self._greet(known)
         return known
 
     def _domain(self, namespace: str) -> str:
@@ -210,9 +266,11 @@ class Pods:
         self._take(kept)
         if kept is None or not layout.is_pod_uid(uid) or not os.path.lexists(layout.outbox(self._settings.root, uid)):
             return
-        text = _text(last) if last else kept.text
-        gone = _Kept(dataclasses.replace(kept.pod, gone=True), text)
-        self._gone[uid] = (self._clock.monotonic(), self._within(gone, last or {}))
+        pod = dataclasses.replace(kept.pod, gone=True)
+        gone = _Kept(pod, _text(last)) if last else dataclasses.replace(kept, pod=pod)
+        self._gone[uid] = (self._clock.monotonic(), gone)
+        self._size += len(gone.text)
+        self._bound()
         self._expire()
 
     def _expire(self) -> None:
@@ -231,18 +289,22 @@ def _uid(found: Object) -> str:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A pod without its object, which is `text`."""
+    """A pod without its object, which is `text`; `cut`: of that there is the name alone. `ours`: it is of the agent's mode, and
+    not over."""
 
     pod: Pod
     text: str
-
-    def whole(self) -> Pod:
-        """The pod as others know it."""
-        return dataclasses.replace(self.pod, object=json.loads(self.text))
+    ours: bool = False
+    cut: bool = False
 
 
-def _text(found: Object, *, bare: bool = False) -> str:
-    """What somebody here asks for of an object; `bare`, or where that is too long: its name and its status."""
+def _named(pod: Pod) -> str:
+    name = {"uid": pod.uid, "name": pod.name, "namespace": pod.namespace}
+    return json.dumps({"metadata": name, "spec": {}, "status": {}})
+
+
+def _text(found: Object) -> str:
+    """What somebody here asks for of an object; where that is too long: its name and its status."""
     metadata = _some(found.get("metadata"), _METADATA)
     spec = _some(found.get("spec"), _SPEC)
     status = _some(found.get("status"), _STATUS)
@@ -254,9 +316,9 @@ def _text(found: Object, *, bare: bool = False) -> str:
         if isinstance(within.get(name), list):
             within[name] = [_some(one, wanted) for one in within[name]]
     text = json.dumps({"metadata": metadata, "spec": spec, "status": status})
-    if len(text) <= _MOST_OF_A_POD and not bare:
+    if len(text) <= _MOST_OF_A_POD:
         return text
-    text = json.dumps({"metadata": _some(metadata, ("uid", "name", "namespace")), "spec": {}, "status": status})
+    text = json.dumps({"metadata": _some(metadata, _NAME), "spec": {}, "status": status})
     return text if len(text) <= _MOST_OF_A_POD else "{}"
 
 

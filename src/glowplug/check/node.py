@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from glowplug.catalog import instances
+from glowplug.check import standing
 from glowplug.check.results import Check
 from glowplug.core import units
 from glowplug.fingerprint import hardware
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from glowplug.check.standing import Standing
     from glowplug.host.blocks import Backing, Disk
     from glowplug.host.space import Space
 
@@ -39,11 +41,12 @@ _MAKE_RAID: Final = (
 
 @dataclass(frozen=True)
 class Domain:
-    """What lies in the node store for one trust domain; `keys` by their digests."""
+    """What lies in the node store for one trust domain; `keys` by their digests. `kept`: an agent has put its client there."""
 
     name: str
     ready: bool
     keys: tuple[str, ...]
+    kept: bool = True
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class Seen:
     """What a machine says of itself. `others` are the other places where a node image may mount an instance store.
 
     `stores`: the instance store disks it has, mounted or not. `cards`: GPUs by name, () for none seen; `devices` NVIDIA's on the
-    bus, None where it cannot be seen. `domains` is None without a node store at the root.
+    bus, None where it cannot be seen. `domains` is None without a node store at the root; `standing` is the agent's word, None
+    where it said none. `node`: this node's name, "" where it is not known.
     """
 
     root: str
@@ -65,10 +69,12 @@ class Seen:
     driver: str = ""
     processor: str = ""
     domains: tuple[Domain, ...] | None = None
+    standing: Standing | None = None
+    node: str = ""
 
 
-def look(root: Path, others: Sequence[Path] = ()) -> Seen:
-    """This machine. Reads only, raises nothing."""
+def look(root: Path, others: Sequence[Path] = (), node: str = "") -> Seen:
+    """This machine; `node` where its name is known. Reads only, raises nothing."""
     found = nvml.gpus()
     cards = [card.name for card in (found or hardware.from_proc(hardware.PROC)) if card.name]
     room: Space | None = None
@@ -86,6 +92,8 @@ def look(root: Path, others: Sequence[Path] = ()) -> Seen:
         driver=driver.version(),
         processor=cpu.here(),
         domains=_domains(root),
+        standing=(said := standing.read(root)),
+        node=node or (said.node if said else ""),
     )
 
 
@@ -114,7 +122,8 @@ def _domain(root: Path, name: str) -> Domain:
     keys: tuple[str, ...] = ()
     with contextlib.suppress(OSError):
         keys = tuple(sorted(item.name for item in folder.iterdir() if _KEY.fullmatch(item.name)))
-    return Domain(name, (folder / layout.READY).exists(), keys)
+    kept = (folder / layout.NODE).exists() or (folder / layout.PROGRAM).exists()
+    return Domain(name, (folder / layout.READY).exists(), keys, kept)
 
 
 def _nvme(seen: Seen) -> Check:
@@ -128,10 +137,12 @@ def _nvme(seen: Seen) -> Check:
         "disks": [{"name": disk.name, "model": disk.model} for disk in below.disks],
         "instance_stores": [disk.name for disk in seen.stores],
     }
+    lies = f"{seen.root} lies" if seen.exists else f"{seen.root} does not exist; it would lie"
     if below.nvme:
-        return Check("nvme", "pass", f"{seen.root} lies on NVMe of this machine: {_made_of(below)}", "", evidence)
+        return Check("nvme", "pass", f"{lies} on NVMe of this machine: {_made_of(below)}", "", evidence)
+    missing = "" if seen.exists else " does not exist"
     said = (
-        f"{seen.root}: {below.why}" if below.why else f"{seen.root} lies on {_made_of(below)}, not on an instance store"
+        f"{seen.root}{missing}: {below.why}" if below.why else f"{lies} on {_made_of(below)}, not on an instance store"
     )
     elsewhere = next((path for path, other in seen.others.items() if other.nvme), "")
     if elsewhere:
@@ -239,16 +250,53 @@ def _driver(seen: Seen) -> Check:
 def _store(seen: Seen) -> Iterator[Check]:
     if seen.domains is None:
         hint = "glowplug render agent | kubectl apply -f -"
-        yield Check("store", "unknown", f"{seen.root} holds no node store: no agent has worked there yet", hint)
+        said = f"{seen.root} holds no node store" if seen.exists else f"{seen.root} does not exist"
+        yield Check("store", "unknown", f"{said}: no agent has worked there yet", hint)
         return
     for one in seen.domains:
-        evidence = {"domain": one.name, "ready": one.ready, "keys": len(one.keys), "key_digests": list(one.keys)}
-        if one.ready:
-            yield Check(
-                f"store:{one.name}", "pass", f"domain {one.name!r} is ready, with {len(one.keys)} keys", "", evidence
-            )
-        else:
-            said = f"domain {one.name!r} is not ready: its pods wait for the agent, {layout.WAIT_SECONDS} s at most"
-            yield Check(
-                f"store:{one.name}", "warn", said, "kubectl -n glowplug-system logs ds/glowplug-agent", evidence
-            )
+        yield _kept(one, seen) if one.kept else _unkept(one, seen)
+
+
+def _kept(one: Domain, seen: Seen) -> Check:
+    name = f"store:{one.name}"
+    evidence = _evidence(one)
+    fault = seen.standing.faults.get(one.name) if seen.standing else None
+    failed = f"{fault.code}: {fault.error} (last at {fault.at}, since {fault.since})" if fault else ""
+    if fault:
+        evidence["fault"] = {"code": fault.code, "error": fault.error, "since": fault.since, "at": fault.at}
+    if one.ready and not fault:
+        return Check(name, "pass", f"domain {one.name!r} is ready, with {len(one.keys)} keys", "", evidence)
+    if one.ready:
+        said = f"domain {one.name!r} has {len(one.keys)} keys, and the agent gets no more: {failed}"
+    elif fault:
+        said = f"domain {one.name!r} is not ready: {failed}"
+    else:
+        said = f"domain {one.name!r} is not ready: its pods wait for the agent, {layout.WAIT_SECONDS} s at most"
+    return Check(name, "warn", said, _of_this_node(seen), evidence)
+
+
+def _unkept(one: Domain, seen: Seen) -> Check:
+    """The directory alone says nothing: kubelet makes it for a pod, and another agent may have left it."""
+    name, evidence = f"store:{one.name}", {**_evidence(one), "kept": False}
+    if seen.standing is None:
+        said = f"no agent keeps domain {one.name!r}: its pods wait {layout.WAIT_SECONDS} s in vain, and start cold"
+        return Check(name, "warn", said, _of_this_node(seen), evidence)
+    pod = seen.standing.strangers.get(one.name)
+    if pod is None:
+        said = (
+            f"no agent keeps domain {one.name!r}, and no pod of it is here: what is left of it is removed after a while"
+        )
+        return Check(name, "pass", said, "", evidence)
+    evidence["pod"] = pod
+    said = f"no agent keeps domain {one.name!r}, and pod {pod} is of it: it waits {layout.WAIT_SECONDS} s in vain, and starts cold"
+    hint = f"give the agent --domain={one.name}, or look at the label glowplug.dev/domain of the pod's namespace"
+    return Check(name, "warn", said, hint, evidence)
+
+
+def _evidence(one: Domain) -> dict[str, Any]:
+    return {"domain": one.name, "ready": one.ready, "keys": len(one.keys), "key_digests": list(one.keys)}
+
+
+def _of_this_node(seen: Seen) -> str:
+    where = f"--field-selector spec.nodeName={seen.node or 'NODE'}"
+    return f"its log says more; it is the agent of: kubectl -n glowplug-system get pods -l app=glowplug-agent {where}"

@@ -5,6 +5,7 @@ Looks at the directory that the agent of this node would take, by the agent's ow
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -40,6 +41,8 @@ def command(context: click.Context, root: str | None, output: Output) -> None:
     if root is not None and not root.startswith("/"):
         raise UsageError(f"--root {root} is not an absolute path")
     path = find(ROOTS).path if root is None else Path(root)
-    answer = Checks(node.checks(node.look(path, [one for one in ROOTS if one != path])))
+    answer = Checks(
+        node.checks(node.look(path, [one for one in ROOTS if one != path], os.environ.get("NODE_NAME", "")))
+    )
     text.show(output, answer)
     text.finish(context, answer)
