@@ -195,6 +195,48 @@ class TestSupportAlone:
         assert node.archives(pod()) == []
 
 
+class TestSeveralArchivesOfOneStart:
+    """An engine has several caches, and one start is one thing to whoever reads its events."""
+
+    def test_are_one_event_with_the_sum(self, node: Node, made: Path) -> None:
+        node.hand_over(pod(), made, start=document(publish=None), kinds=[ENTRY])
+        assert node.round().publishes() == [], "more of it may come"
+        assert len(node.published().parts) == 1, "what lies there is in the store, and waits for nothing"
+        node.hold()
+        node.hand_over(pod(), made, start=document(), kinds=[SUPPORT])
+        assert node.round().publishes() == ["published"]
+        ((_, _, _, result, _),) = node.heard.of("published")
+        assert set(result.parts) == {part.sha256 for part in node.published().parts}
+
+    def test_are_told_after_a_minute_where_the_start_says_no_more(self, node: Node, made: Path) -> None:
+        node.hand_over(pod(), made, start=document(publish=None), kinds=[ENTRY])
+        node.round()
+        node.clock.shift += 61
+        assert node.round().publishes() == ["published"]
+
+    def test_are_told_when_the_agent_ends(self, node: Node, made: Path) -> None:
+        node.hand_over(pod(), made, start=document(publish=None), kinds=[ENTRY])
+        node.round()
+        node.collector.close()
+        assert node.heard.publishes() == ["published"]
+
+    def test_are_one_refusal(self, node: Node, made: Path) -> None:
+        one = pod(account="default")
+        node.run(one)
+        for kind in (SUPPORT, ENTRY):
+            node.hand_over(one, made, kinds=[kind])
+            node.round()
+        assert node.archives(one) == []
+        assert node.heard.refusals() == ["publisher"]
+
+    def test_of_another_start_are_another_refusal(self, node: Node, made: Path) -> None:
+        one = pod(account="default")
+        node.run(one)
+        for start_id in ("50dd", "50de"):
+            node.hand_over(one, made, start=document(start_id))
+        assert node.round().refusals() == ["publisher", "publisher"]
+
+
 class TestAClaim:
     """Compared with what the API says (tests/agent/test_claims.py has all of them)."""
 

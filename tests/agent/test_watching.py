@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from glowplug.agent import claims, watching
-from glowplug.agent.settings import Publisher, Settings
+from glowplug.agent.settings import Mode, Publisher, Settings
 from glowplug.agent.watching import Pods
 from glowplug.core.errors import AccessDeniedError, NotFoundError, UnavailableError
 from glowplug.kube import connect
@@ -134,6 +134,13 @@ class Api:
         self.labels: dict[str, str] = {}
         self.error: Exception | None = None
         self.asked = 0
+        self.asked_for_pods = 0
+        self.listed: list[dict[str, Any]] = []
+
+    def pods(self, *, namespace: str, node: str) -> Iterator[dict[str, Any]]:
+        self.asked_for_pods += 1
+        assert (namespace, node) == ("team", "n1")
+        return iter(self.listed)
 
     def namespace(self, name: str) -> dict[str, Any]:
         self.asked += 1
@@ -268,6 +275,43 @@ class TestWhatIsRemembered:
         last = pods.get("u399")
         assert last is not None
 
+    def test_small_pods_do_not_suffer_for_large_ones_and_those_are_asked_for_again(self) -> None:
+        """However many large ones somebody makes before an honest one comes."""
+        api, clock = Api(), Held()
+        pods = Pods(api, settings(), Heard(), clock)  # type: ignore[arg-type]
+        small = pod("u399")
+        small["spec"]["containers"] = [{"name": "c", "image": "i", "command": ["x"]}]
+        for number in range(300):
+            large = pod(f"u{number}")
+            large["spec"]["containers"] = [{"name": "c", "image": "i", "command": ["x" * 100_000]}]
+            pods.take(Change(Seen.HERE, large))
+            api.listed.append(large)
+        pods.take(Change(Seen.HERE, small))
+        found = [pods.get("u399"), *(pods.get(f"u{number}") for number in range(300))]
+        assert api.asked_for_pods == 0
+        assert found[0] is not None
+        assert found[0].object["spec"]["containers"] == small["spec"]["containers"]
+        assert all(len(one.object["spec"]["containers"][0]["command"][0]) == 100_000 for one in found[1:] if one)
+        assert 0 < api.asked_for_pods < 300
+        cut = next(one for one in pods._here.values() if one.cut).pod.uid
+        pods.take(Change(Seen.GONE, pod(cut)))
+        api.listed.clear()
+        assert pods._size < 16 << 20
+
+    def test_a_large_one_that_the_api_has_no_more_is_a_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(watching, "_MOST_BYTES", 1000)
+        pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
+        large = pod("u1")
+        large["spec"]["containers"] = [{"name": "c", "image": "i", "command": ["x" * 5000]}]
+        pods.take(Change(Seen.HERE, large))
+        found = pods.get("u1")
+        assert found is not None
+        assert found.object == {
+            "metadata": {"uid": "u1", "name": "p-u1", "namespace": "team"},
+            "spec": {},
+            "status": {},
+        }
+
     def test_nothing_of_a_pod_that_nobody_spoke_of(self) -> None:
         pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
         pods.take(gone())
@@ -300,6 +344,45 @@ class TestArrivals:
     def test_are_told_when_a_watch_begins_anew(self) -> None:
         one = self._labelled
         assert self._arrived(LISTING, one("u1"), SYNCED, LISTING, one("u1"), one("u2"), SYNCED) == ["u2"]
+
+
+class TestAPodOfADomainThatIsNotKept:
+    """It waits for this node's agent in vain, and its launcher cannot know why."""
+
+    def _unkept(self, *changes: Change, **of: Any) -> set[tuple[Any, ...]]:
+        heard = Heard()
+        pods = Pods(Api(), settings(**of), heard)  # type: ignore[arg-type]
+        for change in changes:
+            pods.take(change)
+        return set(heard.of("unkept"))
+
+    def _here(self, mode: str = "node", phase: str = "Pending") -> Change:
+        found = pod()
+        found["metadata"]["labels"] = {"glowplug.dev/mode": mode}
+        return Change(Seen.HERE, {**found, "status": {"phase": phase}})
+
+    def test_is_told_also_where_it_was_there_before_the_agent(self) -> None:
+        assert self._unkept(LISTING, self._here(), SYNCED) == {("u1", "team")}
+
+    @pytest.mark.parametrize(("mode", "phase"), [("direct", "Running"), ("shared", "Running"), ("node", "Succeeded")])
+    def test_is_none_that_does_not_ask_for_anything(self, mode: str, phase: str) -> None:
+        assert self._unkept(self._here(mode, phase), SYNCED) == set()
+
+    def test_is_none_of_a_domain_that_is_kept(self) -> None:
+        assert self._unkept(self._here(), domains=("one", "team")) == set()
+
+    def test_is_none_of_a_node_in_shared_mode(self) -> None:
+        assert self._unkept(self._here("shared"), self._here(), mode=Mode.SHARED) == set()
+
+    def test_is_told_when_its_domain_is_known_at_last(self) -> None:
+        api, clock, heard = Api(), Held(), Heard()
+        api.error = UnavailableError("away")
+        pods = Pods(api, settings(), heard, clock)  # type: ignore[arg-type]
+        pods.take(self._here())
+        assert heard.of("unkept") == []
+        api.error, clock.at = None, 6.0
+        pods.get("u1")
+        assert heard.of("unkept") == [("u1", "team")]
 
 
 class TestTheDomain:
