@@ -205,7 +205,7 @@ class TestSeveralArchivesOfOneStart:
         node.hold()
         node.hand_over(pod(), made, start=document(), kinds=[SUPPORT])
         assert node.round().publishes() == ["published"]
-        ((_, _, _, result, _),) = node.heard.of("published")
+        ((_, _, _, result),) = node.heard.of("published")
         assert set(result.parts) == {part.sha256 for part in node.published().parts}
 
     def test_are_told_after_a_minute_where_the_start_says_no_more(self, node: Node, made: Path) -> None:
