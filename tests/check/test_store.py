@@ -102,6 +102,15 @@ def test_a_bucket_that_is_not_there(s3_server: s3.Server) -> None:
 
 
 @requires("s3")
+def test_a_server_that_is_no_s3(s3_place: Place, proxy: Proxy) -> None:
+    proxy.add(Answer(404, code="NotFound"), times=None)
+    (found,) = checking.readable(open_store(s3_place.url, proxy.server.env()), "default", Deadline.after(10))
+    assert (found.name, found.status) == ("reach", "fail")
+    assert found.message.endswith("what answers is no S3")
+    assert "AWS_ENDPOINT_URL" in found.hint
+
+
+@requires("s3")
 def test_a_server_that_ignores_conditions(s3_place: Place, proxy: Proxy) -> None:
     proxy.add(Answer(501, code="NotImplemented"), method="PUT", times=None)
     store = open_store(s3_place.url, proxy.server.env())

@@ -113,3 +113,26 @@ def test_a_misspelt_command(call: Call) -> None:
         answer = call(*arguments)
         assert answer.status == 2
         assert f"did you mean '{near}'" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("render", "agent", "--dry-run"), "kubectl apply --dry-run=server"),
+        (("inject", "--dry-run", "x.yaml"), "--diff"),
+        (("lint", "--dry-run", "x.yaml"), "--diff"),
+    ],
+)
+def test_who_expects_a_dry_run_is_told_what_there_is_instead(call: Call, arguments: tuple[str, ...], hint: str) -> None:
+    answer = call(*arguments)
+    assert answer.status == 2
+    assert answer.err.startswith("error[usage]: No such option")
+    assert hint in answer.err.partition("\nhint: ")[2]
+    assert "Did you mean" not in answer.err
+
+
+@pytest.mark.parametrize("arguments", [("check", "network", "--nodes", "x"), ("cache", "gc", "--keep", "x")])
+def test_a_number_that_is_none_is_told_in_words_of_numbers(call: Call, arguments: tuple[str, ...]) -> None:
+    answer = call(*arguments)
+    assert answer.status == 2
+    assert "'x' is not a whole number from" in answer.err

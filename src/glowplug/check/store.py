@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _NO_USE: Final = {"no-credentials": "credentials", "wrong-region": "region"}
 """Refusals after which nothing else need be tried, and what they are about. All others but `access-denied`: the way there."""
 
+_NO_S3: Final = "check AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL: host, port and path of a server that speaks S3"
 _DIRECTORY: Final = "file://"
 _NO_ACCESS: Final = "give this user the right to read and to write there, or try with --read-only"
 
@@ -198,6 +199,9 @@ def _control(store: Store, deadline: Deadline) -> Iterator[Check]:
 
 
 def _unusable(store: Store, error: GlowplugError) -> Check:
+    if isinstance(error, NotFoundError):
+        # S3 says of a bucket that it is not there; a listing itself is always there.
+        error = NotFoundError(f"{error.message}: what answers is no S3", code=error.code, hint=_NO_S3)
     return _failed(_NO_USE.get(error.code, "reach"), "fail", error, store.url)
 
 

@@ -27,6 +27,15 @@ _LONGEST_WORD: Final = 200
 _LONGEST_LINE: Final = 2000
 
 
+_INSTEAD_OF_DRY_RUN: Final = {
+    "inject": "--diff shows what would be changed, and changes nothing",
+    "lint": "without --fix nothing is changed; --diff shows what --fix would change",
+    "render": "nothing is changed by printing; `… | kubectl apply --dry-run=server -f -` asks the cluster",
+    "plan": "nothing is changed by planning",
+}
+"""Every command that could be thought to change something has it, but for these."""
+
+
 def guarded(group: click.Group, argv: Sequence[str]) -> int:
     """Run a click group; whatever it raises becomes lines on stderr and a status."""
     try:
@@ -91,6 +100,11 @@ def _click(error: click.ClickException) -> int:
             click.echo(printable(error.format_message()), err=True)
         return USAGE
     context = getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--dry-run":
+        hint = _INSTEAD_OF_DRY_RUN.get(context.info_name or "" if context else "")
+        if hint:
+            show("usage", error.message, hint)  # without click's own guess, which is any option that is spelt alike
+            return USAGE
     hint = f"`{context.command_path if context else 'glowplug'} --help` shows the options"
     show("usage", error.format_message(), hint if isinstance(error, click.UsageError) else "")
     return USAGE

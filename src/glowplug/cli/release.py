@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
+from typing import Final
 
 import click
 
 from glowplug.cli import daemon
 from glowplug.cli.daemon import address, demand_taint, ends_at_a_signal
 from glowplug.cli.examples import epilog
+from glowplug.cli.output import note
 from glowplug.cli.values import demand_some, duration
 from glowplug.manifests.marks import STARTUP_TAINT
+
+_RELEASED: Final = re.compile(rb'^glowplug_startup_taints_total\{outcome="released"\} [1-9]', re.MULTILINE)
 
 
 @click.command(
@@ -51,10 +56,16 @@ def command(context: click.Context, /, older_than: str, taint: str, listen: str,
 
     with connect.found(most_bytes=questions.AGENT_ANSWER) as api:
         log = Decisions(os.environ.get("NODE_NAME", ""), sys.stderr)
-        release = Release(api, taint, seconds, log=log, numbers=Metrics())
+        numbers = Metrics()
+        release = Release(api, taint, seconds, log=log, numbers=numbers)
         stop = threading.Event()
         received = ends_at_a_signal(stop)
         if once:
-            return daemon.once(release.look, stop, received)
+            status = daemon.once(release.look, stop, received)
+            if status == 0 and not _RELEASED.search(numbers.render()):
+                note(
+                    f"nothing to free: no registered node has kept the taint {taint} for {older_than} since its creation"
+                )
+            return status
         release.serve(host, port, stop)
         return received()

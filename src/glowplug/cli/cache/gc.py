@@ -10,6 +10,7 @@ from glowplug.cli.cache.options import Session, store_options
 from glowplug.cli.examples import epilog
 from glowplug.cli.output import Output, note, output_option
 from glowplug.cli.run import Duration
+from glowplug.cli.values import Whole
 from glowplug.core.documents import codec
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Age(Duration):
 @click.option("--older-than", type=Age(), metavar="AGE", help="Remove keys unused for this long: 30d, 12h.")
 @click.option(
     "--keep",
-    type=click.IntRange(min=0),
+    type=Whole(0),
     metavar="N",
     help="Keep the N keys of the domain that were used last; without --older-than all others go.",
 )

@@ -12,6 +12,7 @@ from glowplug.cli.check import text
 from glowplug.cli.examples import epilog
 from glowplug.cli.output import Output, output_option
 from glowplug.cli.run import Duration
+from glowplug.cli.values import Whole
 from glowplug.core.clock import Deadline
 from glowplug.core.errors import GlowplugError, NotFoundError, UsageError
 from glowplug.core.printable import one_line
@@ -48,7 +49,7 @@ _PLACE: Final = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/([^\x00-
 @click.option(
     "--region", metavar="NAME", help="Where the subnets are.  [default: AWS_REGION, AWS_DEFAULT_REGION, profile]"
 )
-@click.option("--nodes", type=click.IntRange(1, 100_000), default=1, show_default=True, help="Nodes that load at once.")
+@click.option("--nodes", type=Whole(1, 100_000), default=1, show_default=True, help="Nodes that load at once.")
 @click.option("--size", metavar="SIZE", help="What each node loads: 67GB, 64GiB. Time and cost are told for it.")
 @click.option("--instance", metavar="TYPE", help="Instance type of the nodes, for the speed of its network card.")
 @click.option("--timeout", type=Duration(), default="30s", show_default=True, help="Give up on AWS after this.")
