@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from glowplug.agent import quarantine
+from glowplug.agent import collecting, quarantine
 from glowplug.agent.outboxes import Bounds
-from glowplug.agent.pods import Pod
+from glowplug.agent.pods import Pod, Said
 from glowplug.cache import bundle
 from glowplug.core.clock import Deadline
 from glowplug.core.documents.node import ENTRY, SUPPORT
@@ -235,6 +235,19 @@ class TestSeveralArchivesOfOneStart:
         for start_id in ("50dd", "50de"):
             node.hand_over(one, made, start=document(start_id))
         assert node.round().refusals() == ["publisher", "publisher"]
+
+
+def test_of_pods_that_are_long_gone_the_largest_are_forgotten_first(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While their outboxes wait for a store; somebody with many large pods takes nobody's place but their own."""
+    monkeypatch.setattr(collecting, "_REMEMBERED", 500)
+    for number, size in enumerate((100, 300, 200, 10)):
+        one = replace(pod(number), gone=True, object=Said(json.dumps({"spec": {}, "x": "x" * size})))
+        node.run(one).joinpath("waits").touch()
+    node.round()
+    node.pods.here.clear()
+    assert [node.collector._pod(f"uid-{number}") is not None for number in range(4)] == [True, False, True, True]
 
 
 class TestAClaim:

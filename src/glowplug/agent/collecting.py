@@ -184,6 +184,7 @@ class Collector:
         if not deadline.passed():
             self._outboxes.bound(uids, self._pod, deadline)
         self._tally.tell_late()
+        self._remember_less()
         try:
             self._reporting.keep(frozenset(uids))
         except OSError as error:
@@ -422,7 +423,6 @@ class Collector:
         self._waits = {key: wait for key, wait in self._waits.items() if key[0] in uids}
         self._outboxes.keep(uids)
         self._tally.keep(uids)
-        self._remember_less()
         for table in (self._quiet, self._remembered, self._served):
             for uid in table.keys() - uids:
                 del table[uid]
