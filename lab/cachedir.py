@@ -70,7 +70,8 @@ def get(
 
 def say(text: str) -> None:
     """One progress line on stderr."""
-    print(f"lab: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"lab: {text}\n")  # in one piece: several threads, and processes, may have the terminal
+    sys.stderr.flush()
 
 
 @contextmanager

@@ -273,7 +273,8 @@ def main(arguments: list[str] | None = None) -> int:
     """`python -m lab.model DIRECTORY`: make a model there."""
     parser = argparse.ArgumentParser(prog="python -m lab.model", description="Make a Llama with random weights.")
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--bytes", type=int, default=0, help="size of the weights (default: the tiny model, 7.6 MB)")
+    tiny = f"{TINY.weight_bytes / 1e6:.1f} MB"
+    parser.add_argument("--bytes", type=int, default=0, help=f"size of the weights (default: the tiny model, {tiny})")
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
