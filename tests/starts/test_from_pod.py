@@ -14,15 +14,24 @@ from hypothesis import strategies as some
 from glowplug.cache.quarantine import Quarantine
 from glowplug.core.clock import iso
 from glowplug.core.documents import codec
-from glowplug.core.documents.start import PublishOutcome, PublishResult, RestoreOutcome, RestoreResult, Start
+from glowplug.core.documents.start import (
+    Compile,
+    PublishOutcome,
+    PublishResult,
+    RestoreOutcome,
+    RestoreResult,
+    Start,
+    Verdict,
+)
 from glowplug.launch.options import RunOptions
 from glowplug.launch.outgoing import NodeOwner
 from glowplug.launch.telling import tell_restore
 from glowplug.nodestore.read import NodeStore
-from glowplug.starts import from_pod, pod_status, told
+from glowplug.starts import from_log, from_pod, pod_status, told
 from glowplug.starts.pod_status import Around, Run
 from glowplug.supervise.owner import StoreOwner
 from glowplug.supervise.prepare import plain
+from glowplug.supervise.run import NOT_STARTED
 
 T0 = 1_796_000_000.0
 FIELDS = """
@@ -132,6 +141,15 @@ def test_what_the_launcher_says_of_its_publish_is_read(kind: str, result: Publis
     text = f"{iso(T0 + 60)} ready\n{iso(T0 + 61)} glowplug: {lines[0]}\n{iso(T0 + 62)} INFO serving\n"
     run = Run(1, previous=False, began=T0)
     assert from_pod.from_pod(pod(), "c", run, None, text, Around((), None, T0 + 99)).publish == result
+
+
+def test_a_bake_that_did_not_start_its_engine_is_no_log_of_an_unknown_engine() -> None:
+    text = "".join(f"{iso(T0)} glowplug: {line}\n" for line in ("not published: no_bucket", NOT_STARTED))
+    log = Start(id="l", source="log", started_at="", verdict=Verdict(Compile.UNKNOWN, reason=from_log.UNRECOGNISED))
+    run = Run(1, previous=False, began=T0, ended=T0 + 1, exit_status=5)
+    start = from_pod.from_pod(pod(), "c", run, log, text, Around((), None, T0 + 99))
+    assert start.verdict.reason == "the engine was not started: nothing can be published"
+    assert start.publish == PublishResult(PublishOutcome.SKIPPED, "no_bucket")
 
 
 def test_nothing_told_of_a_publish_is_not_known_and_two_are_one() -> None:

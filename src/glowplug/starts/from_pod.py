@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NO_LOG: Final = "the container has no log"
 UNREAD: Final = "the container's log cannot be read now"
 NOT_BEGUN: Final = "the container has not begun"
+NOT_STARTED: Final = "the engine was not started: nothing can be published"
 STARTING: Final = "still starting"
 ROTATED: Final = "the log's beginning was rotated away"
 _ROTATED_SECONDS: Final = 120.0
@@ -76,7 +77,9 @@ def from_pod(
         started_at=iso(origin),
         workload={name: value for name, value in known.workload.items() if name not in ("log", "starts_in_log")},
         restore=launcher.result,
-        verdict=_verdict(run, log, spoke, STARTING if starting and without == NO_LOG else without, starting=starting),
+        verdict=Verdict(Compile.UNKNOWN, reason=NOT_STARTED)
+        if told.not_started(text)
+        else _verdict(run, log, spoke, STARTING if starting and without == NO_LOG else without, starting=starting),
         phases=lined_up(claims, seconds),
         ready_seconds=seconds,
         kubernetes=pod_status.where(pod, container, run, around),

@@ -28,6 +28,7 @@ def _pattern(rest: str) -> re.Pattern[str]:
 
 _RESTORED: Final = _pattern(rf"restored {_SIZE} \(unpacked\) {_TOOK} from (?P<source>.{{1,1000}})")
 _NOTHING: Final = _pattern(r"nothing restored: (?P<why>.{1,1000})")
+_NOT_STARTED: Final = _pattern("a bake that can publish nothing is for nothing: the engine is not started")
 _PUBLISHED: Final = _pattern(
     rf"(?:published {_SIZE} \(packed\) {_TOOK}"
     r"|handed (?P<handed>\d{1,9}(?:\.\d{1,3})? [kMGT]?B) to the node's agent"
@@ -61,6 +62,11 @@ def restored(text: str) -> Restored:
         return Restored(result, _moment(found["at"]))
     nothing = _NOTHING.search(head)
     return Restored(RestoreResult(RestoreOutcome.NONE, _reason(nothing["why"]) if nothing else ""))
+
+
+def not_started(text: str) -> bool:
+    """Whether a bake did not start its engine, so that there is no line of one."""
+    return _NOT_STARTED.search(text[:_SEARCHED]) is not None
 
 
 def published(text: str) -> PublishResult | None:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 NOT_READY: Final = 1
 NOT_PUBLISHED: Final = 5
+NOT_STARTED: Final = "a bake that can publish nothing is for nothing: the engine is not started"
+"""What a log says then; `starts/told.py` reads it."""
 _DRAIN_SECONDS: Final = 5.0
 _GRACE_SECONDS: Final = 30.0
 _OVERTIME_SECONDS: Final = 1.0
@@ -144,7 +146,7 @@ def _never_started(record: Record, number: int) -> int:
 def _never_publishes(record: Record, prepared: Prepared) -> int:
     """A bake is there to publish: what can never be published is not worth the minutes of an engine. Any other start goes on."""
     say(f"not published: {explained(prepared.hopeless)}")
-    say("a bake that can publish nothing is for nothing: the engine is not started")
+    say(NOT_STARTED)
     note_unfinished(
         record, "the engine was not started: nothing can be published", prepared.hopeless, PublishOutcome.SKIPPED
     )
