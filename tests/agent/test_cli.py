@@ -17,6 +17,7 @@ import pytest
 
 from glowplug.agent.settings import Settings
 from glowplug.core.errors import UsageError
+from glowplug.kube import connect
 from glowplug.nodestore import layout as nodes
 from glowplug.nodestore.read import NodeStore
 from lab import faults, kube
@@ -114,6 +115,42 @@ class TestAsAProcess:
         done = subprocess.run(arguments(root, node, s3_place, "--once"), env=environ, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert entries(root, key) == {"e1"}
+
+    def test_a_wrong_domain_and_a_wrong_bucket_are_told_where_people_look(
+        self,
+        kube_server: kube.Server,
+        node: str,
+        environ: Mapping[str, str],
+        s3_place: Place,
+        tmp_path: Path,
+        call: Call,
+    ) -> None:
+        """The pod's events, and `glowplug check node`: nobody can be asked to read all logs of all agents."""
+        namespace, root = f"typo-{secrets.token_hex(4)}", tmp_path / "root"
+        kube_server.make_namespace(namespace)
+        document = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "llama-0", "namespace": namespace, "labels": {"glowplug.dev/mode": "node"}},
+            "spec": {"nodeName": node, "containers": [claiming.container()]},
+        }
+        kube_server.admin.create(document)
+        nodes.store(root, namespace).mkdir(parents=True)  # by kubelet, for the pod
+        place = replace(s3_place, url="s3://no-such-bucket/cache")
+
+        def checked() -> str:
+            return call("check", "node", "--root", str(root)).out
+
+        with agent(arguments(root, node, place), environ), connect.from_kubeconfig(environ["KUBECONFIG"]) as api:
+            uid = kube_server.admin.get("v1", "Pod", "llama-0", namespace).document["metadata"]["uid"]
+            until(lambda: list(api.events(namespace, uid)))
+            until(lambda: "no_bucket" in checked() and f"{namespace}/llama-0" in checked())
+            ((reason, message),) = [(one["reason"], one["message"]) for one in api.events(namespace, uid)]
+            assert reason == "CompileCacheNotKept"
+            assert f"pod {namespace}/llama-0 is of domain {namespace}, which this agent does not keep" in message
+            assert "domain 'default' is not ready: no_bucket: " in checked()
+            assert f"no agent keeps domain '{namespace}', and pod {namespace}/llama-0 is of it" in checked()
+            assert f"spec.nodeName={node}" in checked()
 
     @pytest.mark.parametrize("reachable", [True, False], ids=["a store that answers", "a store that refuses"])
     def test_once_publishes_what_a_pod_handed_over(

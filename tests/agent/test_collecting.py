@@ -155,7 +155,7 @@ class TestWhatAPodCompiled:
         outcomes = node.round().publishes()
         assert outcomes[-1] == "published" and "published" not in outcomes[:-1] and len(outcomes) == 4
         waits = [word[4] for word in node.heard.of("published")[:3]]
-        assert waits == [15.0, 15.0, 30.0], "the store's, then this key's own"
+        assert waits == pytest.approx([15.0, 15.0, 30.0]), "the store's, then this key's own"
         assert node.archives(pod()) == [] and len(node.published().parts) == 2
 
 
