@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from glowplug.launch.options import RunOptions
     from glowplug.store.contract import Store
 
-_FOR_GOOD: Final = frozenset({"no-bucket", "access-denied", "wrong-region"})
-"""Codes of what does not pass while an engine compiles; credentials that are not there yet may come."""
+_FOR_GOOD: Final = frozenset({"no-bucket", "wrong-region"})
+"""Codes of what does not pass while an engine compiles. Credentials may come late, and new rights take a while to reach S3."""
 
 
 @dataclass(frozen=True)
