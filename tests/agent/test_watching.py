@@ -226,6 +226,16 @@ class TestWhatIsRemembered:
             pods.take(change)
         assert [pods.get(uid) is not None for uid in ("u1", "u2")] == [False, True]
 
+    @pytest.mark.parametrize("part", ["metadata", "spec", "status"])
+    @pytest.mark.parametrize("said", [None, [], "text"])
+    def test_an_object_that_is_said_wrong_ends_nothing(self, part: str, said: object) -> None:
+        pods = Pods(Api(), settings(), Heard())  # type: ignore[arg-type]
+        wrong = {**pod("u2"), part: said}
+        for change in (Change(Seen.HERE, wrong), Change(Seen.GONE, wrong), here("u1")):
+            pods.take(change)
+        assert pods.get("u1") is not None
+        assert pods.get("") is None
+
     def test_of_an_object_what_is_asked_for(self) -> None:
         found = {
             **pod(),

@@ -149,17 +149,17 @@ class Pods:
 
     def _keep(self, found: Object) -> None:
         uid = _uid(found)
-        metadata = found.get("metadata", {})
+        metadata = _part(found, "metadata")
         if not uid:
             return
         with self._lock:
             before = self._here.get(uid)
-        namespace = str(metadata.get("namespace", ""))
+        namespace = str(metadata.get("namespace") or "")
         pod = Pod(
             uid=uid,
             namespace=namespace,
-            name=str(metadata.get("name", "")),
-            account=str(found.get("spec", {}).get("serviceAccountName", "")),
+            name=str(metadata.get("name") or ""),
+            account=str(_part(found, "spec").get("serviceAccountName", "")),
             domain=before.pod.domain if before else "",
             object={},
         )
@@ -190,9 +190,8 @@ class Pods:
 
     def _is_ours(self, found: Object) -> bool:
         """Whether it is a pod that may ask this node's agent for something."""
-        labels = found.get("metadata", {}).get("labels")
-        mode = labels.get(recipe.MODE_LABEL) if isinstance(labels, dict) else ""
-        return mode == self._settings.mode.value and (found.get("status") or {}).get("phase") not in _OVER
+        mode = _part(_part(found, "metadata"), "labels").get(recipe.MODE_LABEL)
+        return mode == self._settings.mode.value and _part(found, "status").get("phase") not in _OVER
 
     def _bound(self) -> None:
         """All within what all may take: of the largest the name is kept, and nothing else."""
@@ -284,7 +283,13 @@ class Pods:
 
 
 def _uid(found: Object) -> str:
-    return str(found.get("metadata", {}).get("uid", ""))
+    return str(_part(found, "metadata").get("uid") or "")
+
+
+def _part(found: Object, name: str) -> Object:
+    """A part of an object; of what is no object, and of null, nothing: what the API says wrong ends no thread."""
+    part = found.get(name)
+    return part if isinstance(part, dict) else {}
 
 
 @dataclass(frozen=True)
