@@ -1,9 +1,10 @@
 """What a pod of node mode waits for before its engine: node store → exec, against copying the same files with `cp`.
 
-`python -m bench.launch [--rounds N] [--python PYTHON]` writes JSON to stdout. The pod's words are those that `render` writes, the
-engine is a `vllm` that ends at once, the node holds 15 MB in 300 files for it. What counts is processor time: that of the words,
-less that of the engine alone and of one bare interpreter, since a machine that does other things meanwhile changes no more than
-that. Rounds alternate; figures are medians. `cp -a --reflink=auto` of the tree is the plainest tool; it compares no digests.
+`python -m bench.launch [--rounds N] [--python PYTHON]` writes JSON to stdout. The pod's words are those that `render` writes,
+the engine is a `vllm` that does nothing, the node holds 15 MB in 300 files for it. What counts is processor time: that of the
+words and of the process that prepares the start, less that of the engine alone and of one bare interpreter, since a machine
+that does other things meanwhile changes no more than that. The watcher's is not in it: the engine does not wait for that.
+Rounds alternate; figures are medians. `cp -a --reflink=auto` of the tree is the plainest tool; it compares no digests.
 
 What earlier rounds made is put aside, not removed: where files have gone within the last seconds, ext4 looks long for a place for
 new ones, and no new pod's disk is like that.
@@ -12,9 +13,10 @@ new ones, and no new pod's disk is like that.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -39,6 +41,7 @@ FILE_BYTES = 50_000
 _DOMAIN = "bench"
 _INDEX = "vllm/torch_compile_cache/0123456789/rank_0_0/backbone/000"
 _GOAL = 0.150
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="glowplug-bench-") as folder:
         bench = Bench(Path(folder).resolve(), Path(os.path.realpath(options.python)))
         prepare(bench)
+        _get_orphans()
         print(json.dumps(measure(bench, options.rounds), indent=2))
     return 0
 
@@ -102,7 +106,7 @@ def prepare(bench: Bench) -> None:
         (bench.folder / name).mkdir(parents=True)
     (bench.folder / "bin" / "python3").symlink_to(bench.python)
     engine = Path(bench.engine[0])
-    engine.write_text(f"#!{bench.python} -IS\nimport os\nos._exit(0)\n")
+    engine.write_text(f"#!{bench.python} -IS\nimport os\nos.write(1, b'1')\nos.read(0, 1)\nos._exit(0)\n")
     engine.chmod(0o755)
     key = _key(bench)
     trees = {}
@@ -159,7 +163,7 @@ def measure(bench: Bench, rounds: int) -> dict[str, object]:
             if bench.root.exists():
                 bench.root.rename(bench.folder / f"used-{name}-{number}")
             bench.root.mkdir()
-            processor, passed = _run(words(), bench.environ)
+            processor, passed = _run(words(), bench.environ, orphan=name == "launched")
             spent[name].append(processor)
             waited[name].append(passed)
             if name == "launched" and not (bench.root / _INDEX).exists():
@@ -183,14 +187,39 @@ def measure(bench: Bench, rounds: int) -> dict[str, object]:
     }
 
 
-def _run(words: Sequence[str], environ: Mapping[str, str]) -> tuple[float, float]:
-    """Processor and wall seconds. The watcher is nobody's child and so in neither."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(words, env=dict(environ), capture_output=True, text=True, check=False)
-    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
-        raise RuntimeError(f"{words[0]} failed: {done.stderr}")
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
+def _run(words: Sequence[str], environ: Mapping[str, str], *, orphan: bool = False) -> tuple[float, float]:
+    """Processor seconds, those of an orphan that ends before the engine included; and seconds until the first output or the end."""
+    began = time.perf_counter()
+    with subprocess.Popen(
+        words, env=dict(environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.read(1)
+        wall = time.perf_counter() - began
+        spent = _reaped(-1)[1] if orphan else 0.0
+        process.stdin.close()
+        status, own = _reaped(process.pid)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            assert process.stderr is not None
+            raise RuntimeError(f"{words[0]} failed: {process.stderr.read().decode()}")
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            _reaped(-1)  # the watcher, which a round does not leave to the next
+    return spent + own, wall
+
+
+def _reaped(pid: int) -> tuple[int, float]:
+    """The status of a process that has ended, and its processor seconds."""
+    _, status, used = os.wait4(pid, 0)
+    return status, used.ru_utime + used.ru_stime
+
+
+def _get_orphans() -> None:
+    """Processes that the launcher leaves become children of this one, so that what they took can be known."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "no orphans are to be had")
 
 
 if __name__ == "__main__":

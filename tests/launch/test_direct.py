@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from tests.clocks import SLACK
 from tests.launch.pod import STAY, Pod
 from tests.silence import Silent
-from tests.supervise.machine import GLOWPLUG, PATIENCE, Machine
+from tests.supervise.machine import GLOWPLUG, PATIENCE, PROGRAM, Machine
 
 
 def test_a_miss_is_published_and_the_next_pod_hits(pod: Pod, free_port: int) -> None:
@@ -127,6 +128,9 @@ def test_a_store_that_never_answers_costs_its_deadline_and_no_more(silent: Pod, 
         ("exit", "import glowplug.launch.prepare as it\ndef prepare(*_, **__): raise SystemExit(3)\nit.prepare = prepare"),
         ("import", "import sys\nsys.modules['glowplug.launch.starting'] = None"),
         ("obstore", "import sys\nsys.modules['obstore'] = None"),
+        ("killed", "import signal\nimport glowplug.engines.command as it\nit.see_through = lambda *_: os.kill(os.getpid(), 9)"),
+        ("segfault", "import ctypes\nimport glowplug.engines.command as it\nit.see_through = lambda *_: ctypes.string_at(0)"),
+        ("stopped", "import glowplug.engines.command as it\nit.see_through = lambda *_: os.kill(os.getpid(), 19)"),
         ("hang", "import time\nimport glowplug.engines.command as it\ndef long(*_): time.sleep(3600)\nit.see_through = long"),
     ],
     ids=lambda item: item if len(item) < 20 else "",
@@ -141,6 +145,37 @@ def test_whatever_breaks_in_the_launcher_the_engine_starts(pod: Pod, where: str,
     assert done.out.splitlines()[0] == "begun"
     assert "Traceback" not in done.err
     pod.wait_until_alone()
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"), [("os.kill(os.getpid(), 9)", "internal"), ("os.kill(os.getpid(), 19)", "deadline")]
+)
+def test_a_preparation_that_is_ended_or_stopped_is_told(pod: Pod, end: str, reason: str) -> None:
+    """It is a process of its own: killed where memory is short, say."""
+    broken = pod.base / "broken"
+    broken.mkdir()
+    code = f"import glowplug.engines.command as it\nit.see_through = lambda *_: {end}"
+    (broken / "sitecustomize.py").write_text(f"import os, sys\nif 'glowplug' in sys.argv[0]:\n    exec({code!r})\n")
+    env = {"PYTHONPATH": f"{broken}:{pod.env()['PYTHONPATH']}"}
+    started = pod.start("--stay", STAY, options=["--restore-timeout", "1s"], env=env)
+    document = started.wait_for_document(lambda found: found["publish"] is not None)
+    assert (document["restore"]["outcome"], document["restore"]["reason"]) == ("failed", reason)
+    assert document["verdict"]["reason"] == document["publish"]["reason"] == reason
+    assert "preparing the start " in started.output()
+    assert len(pod.others()) <= 2, "the engine, and the watcher while it ends"
+    started.signal(signal.SIGTERM)
+    started.end()
+
+
+def test_with_standard_streams_closed_a_start_is_watched_too(pod: Pod, free_port: int) -> None:
+    """Pipes get the lowest numbers that are free."""
+    program = [sys.executable, str(PROGRAM), "--port", str(free_port), "--stay", STAY]
+    words = pod.launched(program, ["--ready-url", f"http://127.0.0.1:{free_port}/"])
+    started = pod.start(argv=["bash", "-c", 'exec <&- >&-; exec "$@"', "-", *words])
+    document = started.wait_for_document(lambda found: found["publish"] is not None)
+    assert (document["verdict"]["compile"], document["publish"]["outcome"]) == ("miss", "published")
+    started.signal(signal.SIGTERM)
+    started.end()
 
 
 def test_a_root_that_cannot_be_written_is_replaced_until_the_engine_ends(pod: Pod, free_port: int) -> None:

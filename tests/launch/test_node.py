@@ -280,7 +280,7 @@ def test_a_damaged_memory_is_none(node_pod: NodePod, poisoned: None, free_port: 
 
 def test_a_start_that_still_runs_has_not_crashed(tmp_path: Path) -> None:
     receipts.write(tmp_path, "a" * 64, (), ())
-    attempts.begun(tmp_path)
+    attempts.begun(tmp_path, os.getpid())
     assert attempts.left_out(tmp_path) == frozenset()
     written = json.loads((tmp_path / attempts.FILE).read_text())
     (tmp_path / attempts.FILE).write_text(json.dumps({**written, "process": f"{os.getpid()}:1"}))

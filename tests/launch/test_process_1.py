@@ -48,6 +48,18 @@ def test_the_engine_alone_is_process_1(bare: Pod, free_port: int) -> None:
     bare.wait_until_alone()
 
 
+def test_process_1_has_no_dead_child_that_it_does_not_know_of(bare: Pod, free_port: int) -> None:
+    """Orphans come to it; what had ended before the engine began is gone."""
+    script = "grep -c '^State:.Z' /proc/[0-9]*/status; echo counted; exec sleep 60"
+    started = start(bare, free_port, words=["sh", "-c", script])
+    started.wait_for("counted")
+    counts = [line for line in started.output().splitlines() if "status:" in line]
+    assert counts
+    assert all(line.endswith(":0") for line in counts), counts
+    os.kill(process_1(started), signal.SIGKILL)
+    started.end()
+
+
 def test_a_dead_engines_temporary_files_do_not_keep_a_restarted_one_from_publishing(pod: Pod, free_port: int) -> None:
     """A container is restarted at once: what was left is as young as can be."""
     first = start(pod, free_port, "--unfinished", "--die-by", str(signal.SIGKILL.value))

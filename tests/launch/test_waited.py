@@ -12,7 +12,8 @@ import pytest
 from glowplug.nodestore import layout
 
 SAYS = (
-    "import sys; from pathlib import Path; from glowplug.launch.node import _waited; print(_waited(Path(sys.argv[1])))"
+    "import os, sys; from pathlib import Path; from glowplug.launch.node import _waited;"
+    "print(_waited(Path(sys.argv[1]), os.getpid()))"
 )
 COMES = ': > "$1/$2"'
 

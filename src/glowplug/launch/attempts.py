@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -61,12 +60,12 @@ def left_out(cache_root: Path) -> frozenset[str]:
     return frozenset(found.aside)
 
 
-def begun(cache_root: Path) -> None:
-    """This process becomes an engine, with what is in the tree now."""
+def begun(cache_root: Path, process: int) -> None:
+    """This process becomes the engine, with what is in the tree now."""
     unproved = history.load(cache_root).unproved(sorted(receipts.in_tree(cache_root)))
     found = _load(cache_root)
     if unproved or found != Attempts():
-        _save(cache_root, dataclasses.replace(found, process=f"{os.getpid()}:{born(os.getpid())}", parts=unproved))
+        _save(cache_root, dataclasses.replace(found, process=f"{process}:{born(process)}", parts=unproved))
 
 
 def succeeded(cache_root: Path) -> None:

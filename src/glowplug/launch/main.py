@@ -3,8 +3,8 @@
 The one promise is at the end of `main`: every way through it ends in the exec of the command, as it was given or with the cache
 variables added. GLOWPLUG_DISABLE=1 takes that way at once, with nothing of glowplug imported but this module.
 
-What stands in between shares one deadline and runs on a thread, so that a disk or a store that hangs hangs that thread alone:
-exec ends it. The watcher is forked before any of that, see `launch.watcher`.
+What stands in between shares one deadline and runs in a process of its own, so that a disk or a store that hangs holds that process
+alone, see `launch.preparing`. The watcher is forked before any of that, see `launch.watcher`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _become(command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
 
         status = execute(command, environ, _say)
     finally:
-        # Not sys.exit: a thread that hangs in a library must not hold this process.
+        # Not sys.exit: nothing that was registered for an end must hold this process.
         os._exit(status)
 
 

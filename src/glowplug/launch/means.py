@@ -38,7 +38,7 @@ class Preparing(Protocol):
 
 @dataclass(frozen=True)
 class Means:
-    """`prepare` runs in the launcher, on a thread; `owner` is called in the watcher, with what was prepared."""
+    """`prepare` runs in a process of its own; `owner` is called in the watcher, with what was prepared."""
 
     prepare: Preparing
     owner: Callable[[Prepared, Say], Owner]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 def node(options: RunOptions, mount: Path) -> means.Means:
     """With the node store at `mount`."""
     store = NodeStore(mount)
+    launcher = os.getpid()  # it becomes the engine; what is below is another process
 
     def prepared(
         command: Sequence[str],
@@ -40,9 +41,9 @@ def node(options: RunOptions, mount: Path) -> means.Means:
         stale_seconds: float = STALE_SECONDS,
     ) -> Prepared:
         def restored(known: Prepared) -> RestoreResult:
-            result = _restored(store, known, deadline)
+            result = _restored(store, known, deadline, launcher)
             if known.root is not None:
-                attempts.begun(known.root)
+                attempts.begun(known.root, launcher)
             return result
 
         return prepare(options, command, environ, say=say, restore=restored, stale_seconds=stale_seconds)
@@ -55,7 +56,7 @@ def node(options: RunOptions, mount: Path) -> means.Means:
     return means.Means(prepared, owner)
 
 
-def _restored(store: NodeStore, prepared: Prepared, deadline: Deadline) -> RestoreResult:
+def _restored(store: NodeStore, prepared: Prepared, deadline: Deadline, launcher: int) -> RestoreResult:
     adapter, fingerprint, root = prepared.adapter, prepared.fingerprint, prepared.root
     assert adapter is not None  # noqa: S101 - `launch.prepare` restores only where these are known
     assert fingerprint is not None  # noqa: S101
@@ -67,20 +68,20 @@ def _restored(store: NodeStore, prepared: Prepared, deadline: Deadline) -> Resto
         fingerprint.guards,
         root,
         deadline=deadline,
-        wait_seconds=max(0.0, WAIT_SECONDS - _waited(store.mount)),
+        wait_seconds=max(0.0, WAIT_SECONDS - _waited(store.mount, launcher)),
         skip_parts=attempts.left_out(root),
         allowed=lambda path: adapter.reach(path) is Reach.PORTABLE,
     )
 
 
-def _waited(mount: Path) -> float:
+def _waited(mount: Path, process: int) -> float:
     """Seconds that this process, as the shell before it, waited for the very program that it runs now: nobody is waited for twice.
 
     From its birth until the program was there. 0 where that was there before, whatever kept the process busy since, and where
     /proc does not tell.
     """
     try:
-        with open("/proc/self/stat", "rb") as stat, open("/proc/uptime", "rb") as uptime:  # noqa: PTH123
+        with open(f"/proc/{process}/stat", "rb") as stat, open("/proc/uptime", "rb") as uptime:  # noqa: PTH123
             ticks = int(stat.read().rpartition(b")")[2].split()[19])
             up = float(uptime.read().split()[0])
         age = up - ticks / os.sysconf("SC_CLK_TCK")

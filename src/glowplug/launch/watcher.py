@@ -1,10 +1,8 @@
 """The process beside the engine: waits for ready, gives the verdict, hands over what is new. It ends with the engine.
 
-It is nobody's child that the engine could wait for: it was forked twice, so its parent is gone (and where the engine is process
-1, which gets all orphans, it is one of those). It has a session of its own, so that a terminal's and a group's signals pass it by,
-holds none of the engine's descriptors but stderr for its lines, and is the first that the kernel ends when memory is short.
+It is nobody's child (`launch.orphan`), and the first that the kernel ends when memory is short.
 
-What it alone needs it imports itself, while the launcher prepares: from an archive of sources that is most of the time.
+What it alone needs it imports itself, while the start is prepared: from an archive of sources that is most of the time.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Final, Optional
 
 from glowplug.host.process import born
+from glowplug.launch import orphan
 from glowplug.launch.telling import say
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from glowplug.launch.observer import Owner
     from glowplug.launch.options import RunOptions
     from glowplug.launch.prepare import Prepared
+    from glowplug.launch.record import Record
 
 _LENGTH: Final = struct.Struct("!Q")
 _LAST_SECONDS: Final = 3.0
@@ -40,27 +40,45 @@ _FIRST_TO_GO: Final = "1000"
 
 @dataclass(frozen=True)
 class Begun:
-    """What the launcher knows when it becomes the engine. `began`, `wall`: when it began, in monotonic and epoch seconds."""
+    """What the launcher knows from the beginning. `began`, `wall`: when that was, in monotonic and epoch seconds."""
 
-    prepared: Prepared
+    options: RunOptions
+    command: Sequence[str]
+    environ: Mapping[str, str]
+    owner: Callable[[Prepared, Callable[[str], None]], Owner]
     began: float
     wall: float
 
 
 class Watching:
-    """The launcher's end of the pipes to the watcher."""
+    """A watcher of this process, whatever it becomes: an `orphan.Work` that waits to be told what it watches; and our side."""
 
-    def __init__(self, down: int, up: int) -> None:
-        self._down = down
-        self._up = up
+    name = "the watcher"
 
-    def hand_over(self, begun: Begun, seconds: float) -> bool:
-        """Send it, and wait until the watcher watches; False where it does not within this time."""
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
+        self._engine = Engine(os.getpid())
+        self._down_end, self._down = orphan.pipe()
+        self._up, self._up_end = orphan.pipe()
+
+    def run(self) -> None:
+        """In its process. It keeps none of our ends: else it would not see that this became the engine without a word."""
+        _watch(_Ends(self._down_end, self._up_end), self._engine, self._begun)
+
+    def forked(self) -> None:
+        """The ends that are the other process's are its alone."""
+        os.close(self._down_end)
+        os.close(self._up_end)
+        self._engine.close()
+
+    def hand_over(self, prepared: bytes, seconds: float) -> bool:
+        """Send it, pickled, and wait until the watcher watches; False where it does not within this time. b"" ends the watcher."""
         end = time.monotonic() + seconds
         try:
-            body = pickle.dumps(begun, pickle.HIGHEST_PROTOCOL)
-            return _send(self._down, _LENGTH.pack(len(body)) + body, end) and bool(_receive(self._up, end))
-        except (OSError, pickle.PicklingError, TypeError, AttributeError) as error:
+            if not prepared:
+                return False
+            return _send(self._down, _LENGTH.pack(len(prepared)) + prepared, end) and bool(_receive(self._up, end))
+        except OSError as error:
             say(f"the start is not watched: {type(error).__name__}: {error}")
             return False
         finally:
@@ -84,63 +102,6 @@ def _receive(descriptor: int, end: float) -> bytes:
     return os.read(descriptor, 1) if ready else b""
 
 
-def fork(
-    options: RunOptions,
-    command: Sequence[str],
-    environ: Mapping[str, str],
-    owner: Callable[[Prepared, Callable[[str], None]], Owner],
-) -> Optional[Watching]:
-    """A watcher that waits to be told what it watches: this process, whatever it becomes. None where there can be none."""
-    engine = Engine(os.getpid())
-    opened: list[int] = []
-    try:
-        opened += os.pipe()
-        opened += os.pipe()
-        child = os.fork()
-    except OSError as error:
-        for descriptor in opened:
-            os.close(descriptor)
-        engine.close()
-        say(f"the start is not watched: {error.strerror}")
-        return None
-    down_read, down_write, up_read, up_write = opened
-    if child == 0:
-        _be_nobodys_child()
-        os.close(down_write)  # else nobody would see that the launcher became the engine without a word
-        os.close(up_read)
-        _guarded(lambda: _watch(_Ends(down_read, up_write), engine, options, command, environ, owner))
-    os.close(down_read)
-    os.close(up_write)
-    engine.close()
-    _reap(child)
-    return Watching(down_write, up_read)
-
-
-def _reap(child: int) -> None:
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(child, 0)
-
-
-def _be_nobodys_child() -> None:
-    try:
-        os.setsid()
-        if os.fork() != 0:
-            os._exit(0)
-    except BaseException:  # noqa: BLE001 - a second process must never run the launcher's own code
-        os._exit(1)
-
-
-def _guarded(work: Callable[[], None]) -> None:
-    """Run it and end this process: it must not come back into the launcher's code, whatever happens."""
-    try:
-        work()
-    except BaseException as error:  # noqa: BLE001
-        with contextlib.suppress(BaseException):
-            say(f"the watcher failed: {type(error).__name__}: {error}")
-    finally:
-        os._exit(0)
-
-
 @dataclass(frozen=True)
 class _Ends:
     """The watcher's ends of the pipes."""
@@ -148,12 +109,14 @@ class _Ends:
     read: int
     write: int
 
-    def begun(self) -> Optional[Begun]:
+    def prepared(self) -> Optional[Prepared]:
         """What the launcher sends; None where it became the engine without a word."""
         head = self._exactly(_LENGTH.size)
         body = self._exactly(_LENGTH.unpack(head)[0]) if head else b""
+        from glowplug.launch.prepare import Prepared
+
         found: Any = pickle.loads(body) if body else None  # noqa: S301 - of the process that forked us, over our own pipe
-        return found if isinstance(found, Begun) else None
+        return found if isinstance(found, Prepared) else None
 
     def _exactly(self, size: int) -> bytes:
         data = bytearray()
@@ -174,34 +137,23 @@ class _Ends:
         os.close(self.read)
 
 
-def _watch(
-    ends: _Ends,
-    engine: Engine,
-    options: RunOptions,
-    command: Sequence[str],
-    environ: Mapping[str, str],
-    owner_of: Callable[[Prepared, Callable[[str], None]], Owner],
-) -> None:
+def _watch(ends: _Ends, engine: Engine, begun: Begun) -> None:
     _settle_down({ends.read, ends.write, *engine.descriptors})
-    from glowplug.core.documents.start import PublishOutcome
-    from glowplug.launch.document import begun, note_unfinished, secrets_of
     from glowplug.launch.observer import Observer
-    from glowplug.launch.record import Record
 
-    told = ends.begun()
-    if told is None:
+    prepared = ends.prepared()
+    if prepared is None:
         return
-    prepared = told.prepared
-    if prepared.adapter is None and options.ready_url is None:
+    owner = begun.owner(prepared, say)
+    if prepared.adapter is None and begun.options.ready_url is None:
+        # Of such a start nothing can be seen: the document says why, and that is all.
         ends.watching()
-        _note_unknown(options, command, environ, told, owner_of(prepared, say))
+        _finish(_record(begun, prepared, owner), prepared.unknown, prepared.unknown)
         return
-    owner = owner_of(prepared, say)
-    start = begun(prepared, options, command, wall=told.wall, source=owner.source)
-    record = Record(start, options.report, say, secrets_of(prepared, command, environ), owner.note)
+    record = _record(begun, prepared, owner)
     awake, waker = os.pipe()
-    observer = Observer(prepared, options, record, None, owner, say, lambda: _wake(waker))
-    observer.begin(told.began)
+    observer = Observer(prepared, begun.options, record, None, owner, say, lambda: _wake(waker))
+    observer.begin(begun.began)
     observer.started(engine.pid)
     ends.watching()
     record.write()
@@ -212,22 +164,24 @@ def _watch(
             return
     observer.engine_ended(None, asked=True)
     observer.done.wait(_LAST_SECONDS)
-    note_unfinished(record, "the engine ended before the verdict", "not_ready", PublishOutcome.SKIPPED)
-    record.close()
+    _finish(record, "the engine ended before the verdict", "not_ready")
     prepared.discard()
 
 
-def _note_unknown(
-    options: RunOptions, command: Sequence[str], environ: Mapping[str, str], told: Begun, owner: Owner
-) -> None:
-    """A start of which nothing can be seen: the document says why, and that is all."""
-    from glowplug.core.documents.start import PublishOutcome
-    from glowplug.launch.document import begun, note_unfinished, secrets_of
+def _record(begun: Begun, prepared: Prepared, owner: Owner) -> Record:
+    from glowplug.launch import document
     from glowplug.launch.record import Record
 
-    start = begun(told.prepared, options, command, wall=told.wall, source=owner.source)
-    record = Record(start, options.report, say, secrets_of(told.prepared, command, environ), owner.note)
-    note_unfinished(record, told.prepared.unknown, told.prepared.unknown, PublishOutcome.SKIPPED)
+    options, command = begun.options, begun.command
+    start = document.begun(prepared, options, command, wall=begun.wall, source=owner.source)
+    return Record(start, options.report, say, document.secrets_of(prepared, command, begun.environ), owner.note)
+
+
+def _finish(record: Record, why: str, publish: str) -> None:
+    from glowplug.core.documents.start import PublishOutcome
+    from glowplug.launch.document import note_unfinished
+
+    note_unfinished(record, why, publish, PublishOutcome.SKIPPED)
     record.close()
 
 
@@ -239,14 +193,7 @@ def _wake(descriptor: int) -> None:
 def _settle_down(kept: set[int]) -> None:
     """Let go of everything that is the engine's, and be the first to end. It lives long: what it gives up is looked for again."""
     gc.enable()
-    null = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1):
-        os.dup2(null, standard)
-    with contextlib.suppress(OSError, ValueError):
-        for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are all that is needed
-            if int(name) > 2 and int(name) not in kept:
-                with contextlib.suppress(OSError):
-                    os.close(int(name))
+    orphan.let_go(kept)
     with contextlib.suppress(OSError):
         os.chdir("/")
     with contextlib.suppress(OSError):
@@ -261,7 +208,7 @@ class Engine:
         self._descriptor = -1
         self._born = born(pid)
         with contextlib.suppress(OSError, AttributeError):
-            self._descriptor = os.pidfd_open(pid)
+            self._descriptor = orphan.above_standard(os.pidfd_open(pid))
 
     @property
     def descriptors(self) -> frozenset[int]:

@@ -1,6 +1,6 @@
 """`run --exec` where the whole package is there: the launcher of `launch.main`, with a store in S3 and the like behind it.
 
-The launcher and its watcher share one fork made before anything of a store is imported; each opens the store for itself.
+Preparation and watcher are forked before anything of a store is imported; each opens the store for itself.
 """
 
 from __future__ import annotations
