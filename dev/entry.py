@@ -142,7 +142,6 @@ def _prefer_bytecode(place: "str", library: "str", get_data: "Callable[[str], by
 
     # It writes the methods of each class as text; most of what a dataclass costs is compiling that.
     dataclasses.exec = run  # type: ignore[attr-defined]
-    dataclasses.dataclass = _when_needed(dataclasses.dataclass)
 
 
 def _prefer_compiled(magic: "int", patterns: "dict[tuple[object, int], tuple[Any, ...]]") -> "None":
@@ -161,53 +160,6 @@ def _prefer_compiled(magic: "int", patterns: "dict[tuple[object, int], tuple[Any
         return made
 
     compiler.compile = compiled  # type: ignore[attr-defined]
-
-
-def _when_needed(make: "Callable[..., Any]") -> "Callable[..., Any]":
-    """The decorator `make`, at work when a class of our own is used first: a start uses less than half of them."""
-    import _thread
-
-    lock = _thread.RLock()
-
-    def dataclass(kind: "Any" = None, **options: "bool") -> "Any":
-        if kind is None:
-            return lambda kind: dataclass(kind, **options)
-        if not kind.__module__.startswith("glowplug.") or not options.keys() <= {"frozen"}:
-            return make(kind, **options)
-
-        def complete() -> "None":
-            with lock:
-                if kind.__dict__["__dataclass_fields__"] is asked:  # no other thread was first
-                    for name in ("__init__", "__setstate__", "__dataclass_fields__"):
-                        delattr(kind, name)
-                    make(kind, **options)
-
-        # There is no value of it but by one of the first two, and nothing asks for its fields but by the third.
-        def initialise(value: "Any", *given: "Any", **named: "Any") -> "None":
-            complete()
-            kind.__init__(value, *given, **named)
-
-        def unpickle(value: "Any", state: "dict[str, Any]") -> "None":
-            complete()
-            value.__dict__.update(state)
-
-        asked = _Asked(kind, complete)
-        kind.__init__, kind.__setstate__, kind.__dataclass_fields__ = initialise, unpickle, asked
-        return kind
-
-    return dataclass
-
-
-class _Asked:
-    """Stands for the fields of a dataclass until it is one."""
-
-    def __init__(self, kind: "Any", complete: "Callable[[], None]") -> "None":
-        self._kind = kind
-        self._complete = complete
-
-    def __get__(self, value: "object", kind: "type") -> "object":
-        self._complete()
-        return self._kind.__dataclass_fields__
 
 
 class _Inspect(type(sys)):  # type: ignore[misc]

@@ -31,8 +31,8 @@ _SOURCE = ROOT / "src"
 _CONTRACT = "the kernel uses the standard library only"
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 _HEAD = b"#!/usr/bin/env -S python3 -IS\n#%08x\n"
-_UNCOMPILED = "glowplug/catalog/"
-"""What no start of an engine imports."""
+_UNCOMPILED = ("glowplug/catalog/", "glowplug/nodestore/inbox.py", "glowplug/nodestore/write.py")
+"""What no start of an engine imports: the catalogue, and the agent's side of the node store."""
 CODE = "code"
 """The folder in the archive with the bytecode of each Python, one file, and one more of what is run first."""
 
