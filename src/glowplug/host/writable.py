@@ -72,9 +72,8 @@ def _write_in(path: Path) -> None:
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.write(descriptor, _SAMPLE)
-        os.fsync(descriptor)
     finally:
-        os.close(descriptor)
+        os.close(descriptor)  # where a network's file system takes writes without a place for them, this says so
         with contextlib.suppress(OSError):
             name.unlink()
     directory = path / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
