@@ -198,10 +198,10 @@ def test_cp_again_over_what_is_in_use(box: Path, tmp_path: Path) -> None:
     program = tmp_path / "from" / "program"
     shutil.copy(shutil.which("sleep") or "", program)
     program.chmod(0o555)
-    copy = [box / "cp", "-R", "from", "to"]
+    copy = [str(box / "cp"), "-R", "from", "to"]
     (tmp_path / "to").mkdir()
     subprocess.run(copy, cwd=tmp_path, check=True)
-    with subprocess.Popen([tmp_path / "to" / "from" / "program", "60"]) as running:
+    with subprocess.Popen([str(tmp_path / "to" / "from" / "program"), "60"]) as running:
         subprocess.run(copy, cwd=tmp_path, check=True)
         assert running.poll() is None
         running.kill()
