@@ -32,6 +32,7 @@ def main() -> "None":
         os._exit(_WHOLE)  # of the client: there is no sum of a folder, and the archive's front has answered before
     if not _is_exec(words, environ):
         sys.exit(_answer(words))
+    _end_on_interrupt()
     if environ.get("GLOWPLUG_DISABLE") != "1":
         try:
             _launch(words, environ)
@@ -279,6 +280,14 @@ def _own_environ() -> "dict[str, str]":
         if not any(entry.startswith(b"LC_CTYPE=") for entry in given):
             del environ["LC_CTYPE"]
     return environ
+
+
+def _end_on_interrupt() -> "None":
+    """Until it listens, SIGINT ends an engine. Python's exception would be one of those after which the engine is started."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _say(text: "str") -> "None":

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -114,6 +115,21 @@ def test_a_command_starts_as_it_would_without(archive: Path, version: str, envir
 def test_its_process_is_the_commands(archive: Path) -> None:
     started = start(_exec(archive, "sh", "-c", "echo $$"))
     assert started.out == f"{started.pid}\n"
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.11"])
+def test_whenever_it_is_interrupted_it_ends(archive: Path, version: str) -> None:
+    """A start takes a tenth of a second and more; each is interrupted somewhat later than the one before."""
+    for number in range(20):
+        words = _exec(archive, "sleep", "600", interpreter=version)
+        with subprocess.Popen(words, env=ENVIRONMENT, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+            time.sleep(0.01 * number)
+            process.send_signal(signal.SIGINT)
+            try:
+                assert process.wait(30) != 0
+            except subprocess.TimeoutExpired:
+                process.kill()
+                pytest.fail(f"interrupted {number}0 ms after its begin it went on")
 
 
 @pytest.mark.parametrize("version", _PYTHONS)

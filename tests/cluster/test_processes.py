@@ -113,8 +113,8 @@ def _restoring(fleet: Fleet, python: Path, name: str, mode: str, shared: bool) -
 
 
 def _is_restoring(pod: Mapping[str, Any]) -> bool:
-    """Whether the launcher has forked its watcher and is not the engine yet."""
-    return pods.is_ready(pod) and sum("run --exec" in words for words in processes.of_pod(pod).values()) == 2
+    """Whether the launcher has forked its preparation and its watcher, and is not the engine yet."""
+    return pods.is_ready(pod) and sum("run --exec" in words for words in processes.of_pod(pod).values()) == 3
 
 
 # A container that is started again in its pod
