@@ -68,8 +68,8 @@ UNKNOWN: Final = Reason(
     "CompileCacheUnknown",
     NORMAL,
     "Pod",
-    "What happened to compilation is not known, also where the engine ended before it was ready. (Where it is the container's "
-    "first process, its end ends the watcher too, and nobody is left to say so.)",
+    "What happened to compilation is not known, also where the engine ended before it was ready and was not the container's first "
+    "process: the end of that one ends the watcher too, and nobody is left to say so.",
     "The message has the reason; `glowplug startup pod/NAME` shows the rest.",
 )
 PUBLISHED: Final = Reason(
