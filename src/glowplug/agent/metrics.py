@@ -28,7 +28,10 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric. `name` as it is scraped (a histogram has `_bucket`, `_sum` and `_count` of it); `advice`: what to do about it."""
+    """One metric. `name` as it is scraped (a histogram has `_bucket`, `_sum` and `_count` of it); `advice`: what to do about it.
+
+    `mode`: whose agents have it, None for those of both; a number that can only be 0 says what is not so.
+    """
 
     name: str
     kind: Kind
@@ -36,11 +39,7 @@ class Metric:
     labels: tuple[str, ...] = ()
     advice: str = ""
     buckets: tuple[float, ...] = ()
-
-    @property
-    def mode(self) -> Mode | None:
-        """The mode whose agents have it, None for both: a number that can only be 0 says what is not so."""
-        return Mode.SHARED if self in _SHARED else Mode.NODE if self in _NODE else None
+    mode: Mode | None = None
 
 
 _START: Final = (1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0)
@@ -54,6 +53,7 @@ STARTS: Final = Metric(
     ("domain", "verdict", "restore"),
     "The share of `hit` is what glowplug is for. `miss` after the first start of a workload: look at the two metrics below it. "
     "`rejected`: the engine threw away what it was given; `glowplug cache show` says by which starts.",
+    mode=Mode.NODE,
 )
 MISSES: Final = Metric(
     "glowplug_restore_misses_total",
@@ -62,6 +62,7 @@ MISSES: Final = Metric(
     ("domain", "reason"),
     "`no_keys`, `key`: nobody has compiled this yet, or under other facts. `deadline`: pods start before the agent has fetched; "
     "compare `glowplug_prewarm_seconds`. `key_blocked`: `glowplug cache show` says why.",
+    mode=Mode.NODE,
 )
 MISS_FIELDS: Final = Metric(
     "glowplug_restore_miss_fields_total",
@@ -69,12 +70,14 @@ MISS_FIELDS: Final = Metric(
     "Fields in which a start differed from the nearest key.",
     ("domain", "field"),
     "One field that goes up with every start is one that changes from pod to pod: make it the same, or bake it.",
+    mode=Mode.NODE,
 )
 RESTORED_BYTES: Final = Metric(
     "glowplug_restored_bytes_total",
     Kind.COUNTER,
     "Bytes that pods copied from the node store before their engines started.",
     ("domain",),
+    mode=Mode.NODE,
 )
 RESTORE_SECONDS: Final = Metric(
     "glowplug_restore_seconds",
@@ -84,6 +87,7 @@ RESTORE_SECONDS: Final = Metric(
     f"{WAIT_SECONDS} s is where pods stop to wait for an agent: a node that is not ready with its prewarm by then, or has no "
     "agent.",
     _SHORT,
+    mode=Mode.NODE,
 )
 READY_SECONDS: Final = Metric(
     "glowplug_start_ready_seconds",
@@ -92,6 +96,7 @@ READY_SECONDS: Final = Metric(
     ("domain", "verdict"),
     "What a hit saves is the difference between the verdicts. `glowplug startup pod/NAME` shows where the rest goes.",
     _START,
+    mode=Mode.NODE,
 )
 COMPILE_SECONDS: Final = Metric(
     "glowplug_start_compile_seconds",
@@ -100,6 +105,7 @@ COMPILE_SECONDS: Final = Metric(
     ("domain", "verdict"),
     "",
     _START,
+    mode=Mode.NODE,
 )
 WAITS: Final = "waiting"
 """The outcome of a publish that is tried again; the others are those of start documents."""
@@ -111,12 +117,23 @@ PUBLISHES: Final = Metric(
     "`waiting`: not now, and the agent tries again by itself, more and more rarely, while the outbox holds them: `no_credentials` "
     "until there are some, `store_unavailable` and `access_denied` until the store or the agent's role is mended. `failed` and "
     "`skipped` are for good: a fault of what was handed over, and a decision; the reason names it.",
+    mode=Mode.NODE,
 )
 PUBLISHED_BYTES: Final = Metric(
-    "glowplug_published_bytes_total", Kind.COUNTER, "Packed bytes that were new in the store.", ("domain",)
+    "glowplug_published_bytes_total",
+    Kind.COUNTER,
+    "Packed bytes that were new in the store.",
+    ("domain",),
+    mode=Mode.NODE,
 )
 PUBLISH_SECONDS: Final = Metric(
-    "glowplug_publish_seconds", Kind.HISTOGRAM, "Seconds of a publish that brought something.", ("domain",), "", _LONG
+    "glowplug_publish_seconds",
+    Kind.HISTOGRAM,
+    "Seconds of a publish that brought something.",
+    ("domain",),
+    "",
+    _LONG,
+    mode=Mode.NODE,
 )
 REFUSALS: Final = Metric(
     "glowplug_outbox_refusals_total",
@@ -125,6 +142,7 @@ REFUSALS: Final = Metric(
     ("reason",),
     "`publisher`: the service account is in no `--publish-from`; add it, or let it be. `claim:<field>`: the pod says something "
     "else of itself than the API does: an image that sets variables, or a pod that means harm. `damaged`, `too_large`: the event.",
+    mode=Mode.NODE,
 )
 WAITING_BYTES: Final = Metric(
     "glowplug_outbox_waiting_bytes",
@@ -132,9 +150,13 @@ WAITING_BYTES: Final = Metric(
     "Bytes in outboxes that wait to be published.",
     (),
     "Stays above 0 while the store cannot be reached; beyond a bound the oldest are dropped.",
+    mode=Mode.NODE,
 )
 WAITING: Final = Metric(
-    "glowplug_outbox_waiting_archives", Kind.GAUGE, "Archives in outboxes that wait to be published."
+    "glowplug_outbox_waiting_archives",
+    Kind.GAUGE,
+    "Archives in outboxes that wait to be published.",
+    mode=Mode.NODE,
 )
 FETCHES: Final = Metric(
     "glowplug_fetches_total", Kind.COUNTER, "Keys of which something was fetched into the node store.", ("domain",)
@@ -166,6 +188,7 @@ SET_ASIDE: Final = Metric(
     "Times that this node set parts of a key aside, since a start ended before it was ready with them.",
     ("domain",),
     "Goes up on one node: that machine. On many: the key; `glowplug cache quarantine` blocks it for all. Look at the event.",
+    mode=Mode.NODE,
 )
 PREWARM_SECONDS: Final = Metric(
     "glowplug_prewarm_seconds",
@@ -193,8 +216,11 @@ SHARED_ENTRIES: Final = Metric(
     "`failed`.",
     ("outcome",),
     "`put` 0 on a new node: its store has nothing for it; is there a bake job for this workload, engine image and GPU?",
+    mode=Mode.SHARED,
 )
-SHARED_BYTES: Final = Metric("glowplug_shared_bytes", Kind.GAUGE, "Bytes that were put into the shared directory.")
+SHARED_BYTES: Final = Metric(
+    "glowplug_shared_bytes", Kind.GAUGE, "Bytes that were put into the shared directory.", mode=Mode.SHARED
+)
 NVME: Final = Metric(
     "glowplug_nvme_backed",
     Kind.GAUGE,
@@ -209,9 +235,13 @@ TAINTS: Final = Metric(
     "What became of the startup taint (shared mode).",
     ("outcome",),
     "`failed`: the node takes no pods until `glowplug agent release` frees it; look at the role and the admission policy.",
+    mode=Mode.SHARED,
 )
 TAINT_SECONDS: Final = Metric(
-    "glowplug_startup_taint_seconds", Kind.GAUGE, "Seconds from the node's creation to the taint's removal."
+    "glowplug_startup_taint_seconds",
+    Kind.GAUGE,
+    "Seconds from the node's creation to the taint's removal.",
+    mode=Mode.SHARED,
 )
 DAMAGED: Final = Metric(
     "glowplug_damaged_parts_total",
@@ -227,6 +257,7 @@ UNKEPT: Final = Metric(
     "Pods of node mode that came to this node and are of a trust domain that its agent does not keep.",
     (),
     "They start cold after 15 s: `--domain` of the agent, or the namespace's label. Event and log line have the name.",
+    mode=Mode.NODE,
 )
 FAILURES: Final = Metric(
     "glowplug_failures_total",
@@ -279,25 +310,6 @@ METRICS: Final = (
     FAILURES,
     EVENTS,
     BUILD,
-)
-
-_SHARED: Final = (SHARED_ENTRIES, SHARED_BYTES, TAINTS, TAINT_SECONDS)
-_NODE: Final = (
-    STARTS,
-    MISSES,
-    MISS_FIELDS,
-    RESTORED_BYTES,
-    RESTORE_SECONDS,
-    READY_SECONDS,
-    COMPILE_SECONDS,
-    PUBLISHES,
-    PUBLISHED_BYTES,
-    PUBLISH_SECONDS,
-    REFUSALS,
-    WAITING_BYTES,
-    WAITING,
-    SET_ASIDE,
-    UNKEPT,
 )
 
 
