@@ -42,6 +42,8 @@ class Release:
         self._log = log
         self._numbers = numbers
         self._clock = clock
+        self.freed = 0
+        """Nodes, so far."""
 
     def look(self, tick: Callable[[], None] = lambda: None) -> bool:
         """Free what has to be freed now; whether that was done for every node. Raises nothing foreseeable."""
@@ -99,6 +101,7 @@ class Release:
             self._fault("taint", name, error)
             return False
         if gone:
+            self.freed += 1
             self._numbers.add(metrics.TAINTS, outcome="released")
             self._log.write("taint", outcome="released", about=name, seconds=seconds)
             self._tell(name, f"freed {units.format_seconds(seconds)} after the node's creation")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
-from typing import Final
 
 import click
 
@@ -16,8 +14,6 @@ from glowplug.cli.examples import epilog
 from glowplug.cli.output import note
 from glowplug.cli.values import demand_some, duration
 from glowplug.manifests.marks import STARTUP_TAINT
-
-_RELEASED: Final = re.compile(rb'^glowplug_startup_taints_total\{outcome="released"\} [1-9]', re.MULTILINE)
 
 
 @click.command(
@@ -56,13 +52,12 @@ def command(context: click.Context, /, older_than: str, taint: str, listen: str,
 
     with connect.found(most_bytes=questions.AGENT_ANSWER) as api:
         log = Decisions(os.environ.get("NODE_NAME", ""), sys.stderr)
-        numbers = Metrics()
-        release = Release(api, taint, seconds, log=log, numbers=numbers)
+        release = Release(api, taint, seconds, log=log, numbers=Metrics())
         stop = threading.Event()
         received = ends_at_a_signal(stop)
         if once:
             status = daemon.once(release.look, stop, received)
-            if status == 0 and not _RELEASED.search(numbers.render()):
+            if status == 0 and not release.freed:
                 note(
                     f"nothing to free: no registered node has kept the taint {taint} for {older_than} since its creation"
                 )
