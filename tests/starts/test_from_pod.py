@@ -26,12 +26,12 @@ from glowplug.core.documents.start import (
 from glowplug.launch.options import RunOptions
 from glowplug.launch.outgoing import NodeOwner
 from glowplug.launch.telling import tell_restore
+from glowplug.launch.words import NOT_STARTED_LINE
 from glowplug.nodestore.read import NodeStore
 from glowplug.starts import from_log, from_pod, pod_status, told
 from glowplug.starts.pod_status import Around, Run
 from glowplug.supervise.owner import StoreOwner
 from glowplug.supervise.prepare import plain
-from glowplug.supervise.run import NOT_STARTED
 
 T0 = 1_796_000_000.0
 FIELDS = """
@@ -144,7 +144,7 @@ def test_what_the_launcher_says_of_its_publish_is_read(kind: str, result: Publis
 
 
 def test_a_bake_that_did_not_start_its_engine_is_no_log_of_an_unknown_engine() -> None:
-    text = "".join(f"{iso(T0)} glowplug: {line}\n" for line in ("not published: no_bucket", NOT_STARTED))
+    text = "".join(f"{iso(T0)} glowplug: {line}\n" for line in ("not published: no_bucket", NOT_STARTED_LINE))
     log = Start(id="l", source="log", started_at="", verdict=Verdict(Compile.UNKNOWN, reason=from_log.UNRECOGNISED))
     run = Run(1, previous=False, began=T0, ended=T0 + 1, exit_status=5)
     start = from_pod.from_pod(pod(), "c", run, log, text, Around((), None, T0 + 99))

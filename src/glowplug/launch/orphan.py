@@ -96,7 +96,7 @@ def _fork_again(works: Sequence[Work]) -> NoReturn:
 def _run(work: Work) -> NoReturn:
     try:
         work.run()
-    except BaseException as error:  # noqa: BLE001 - as above
+    except BaseException as error:  # noqa: BLE001 - nothing may come back into the launcher's code
         with contextlib.suppress(BaseException):
             say(f"{work.name} failed: {type(error).__name__}: {error}")
     finally:

@@ -9,6 +9,11 @@ from typing import Final
 
 from glowplug.core.errors import CODES
 
+NOT_STARTED: Final = "the engine was not started: nothing can be published"
+"""Why a bake that could publish nothing has no verdict."""
+NOT_STARTED_LINE: Final = "a bake that can publish nothing is for nothing: the engine is not started"
+"""The same as it is told in a log, where `starts` finds it."""
+
 _WORDS: Final = {
     "no_keys": "nothing is published in this domain yet",
     "no_parts": "the key has nothing to offer",

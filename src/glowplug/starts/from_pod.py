@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from glowplug.core.clock import from_iso, iso
 from glowplug.core.documents.start import Compile, Phase, Start, Verdict
+from glowplug.launch.words import NOT_STARTED
 from glowplug.observe.timeline import lined_up
 from glowplug.starts import pod_status, told
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 NO_LOG: Final = "the container has no log"
 UNREAD: Final = "the container's log cannot be read now"
 NOT_BEGUN: Final = "the container has not begun"
-NOT_STARTED: Final = "the engine was not started: nothing can be published"
 STARTING: Final = "still starting"
 ROTATED: Final = "the log's beginning was rotated away"
 _ROTATED_SECONDS: Final = 120.0

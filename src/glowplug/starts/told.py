@@ -13,7 +13,7 @@ from typing import Final
 from glowplug.core import units
 from glowplug.core.clock import from_iso
 from glowplug.core.documents.start import PublishOutcome, PublishResult, RestoreOutcome, RestoreResult
-from glowplug.launch.words import explained
+from glowplug.launch.words import NOT_STARTED_LINE, explained
 
 _SEARCHED: Final = 1 << 20
 """Characters of a log's beginning in which the restore is told."""
@@ -28,7 +28,7 @@ def _pattern(rest: str) -> re.Pattern[str]:
 
 _RESTORED: Final = _pattern(rf"restored {_SIZE} \(unpacked\) {_TOOK} from (?P<source>.{{1,1000}})")
 _NOTHING: Final = _pattern(r"nothing restored: (?P<why>.{1,1000})")
-_NOT_STARTED: Final = _pattern("a bake that can publish nothing is for nothing: the engine is not started")
+_NOT_STARTED: Final = _pattern(re.escape(NOT_STARTED_LINE))
 _PUBLISHED: Final = _pattern(
     rf"(?:published {_SIZE} \(packed\) {_TOOK}"
     r"|handed (?P<handed>\d{1,9}(?:\.\d{1,3})? [kMGT]?B) to the node's agent"

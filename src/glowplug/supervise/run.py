@@ -24,7 +24,7 @@ from glowplug.launch.execute import execute
 from glowplug.launch.observer import End, Observer
 from glowplug.launch.record import Record
 from glowplug.launch.telling import say, tell_restore
-from glowplug.launch.words import explained
+from glowplug.launch.words import NOT_STARTED, NOT_STARTED_LINE, explained
 from glowplug.supervise.child import CannotStartError, Child, terminate
 from glowplug.supervise.owner import StoreOwner
 from glowplug.supervise.prepare import Prepared, plain, prepare
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 NOT_READY: Final = 1
 NOT_PUBLISHED: Final = 5
-NOT_STARTED: Final = "a bake that can publish nothing is for nothing: the engine is not started"
-"""What a log says then; `starts/told.py` reads it."""
 _DRAIN_SECONDS: Final = 5.0
 _GRACE_SECONDS: Final = 30.0
 _OVERTIME_SECONDS: Final = 1.0
@@ -146,10 +144,8 @@ def _never_started(record: Record, number: int) -> int:
 def _never_publishes(record: Record, prepared: Prepared) -> int:
     """A bake is there to publish: what can never be published is not worth the minutes of an engine. Any other start goes on."""
     say(f"not published: {explained(prepared.hopeless)}")
-    say(NOT_STARTED)
-    note_unfinished(
-        record, "the engine was not started: nothing can be published", prepared.hopeless, PublishOutcome.SKIPPED
-    )
+    say(NOT_STARTED_LINE)
+    note_unfinished(record, NOT_STARTED, prepared.hopeless, PublishOutcome.SKIPPED)
     record.close()
     prepared.discard()
     return NOT_PUBLISHED
